@@ -1,0 +1,75 @@
+"""elastic_fsm: an elastic agent whose lifecycle is data.
+
+Names are looked up when they are first used, so that importing the package costs nothing that
+the program does not need.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from elastic_fsm.config.schema import (
+        LauncherConfig,
+        LogsConfig,
+        RendezvousConfig,
+        RestartConfig,
+        RunConfig,
+        SpecConfig,
+        StopConfig,
+    )
+    from elastic_fsm.failures import ChildFailedError, ProcessFailure
+    from elastic_fsm.group import RunResult, Worker, WorkerGroup, WorkerSpec, WorkerState
+    from elastic_fsm.launch import run
+    from elastic_fsm.problems import BadInput, Problem
+    from elastic_fsm.registry import action, condition, delay
+    from elastic_fsm.worker import record
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BadInput",
+    "ChildFailedError",
+    "LauncherConfig",
+    "LogsConfig",
+    "Problem",
+    "ProcessFailure",
+    "RendezvousConfig",
+    "RestartConfig",
+    "RunConfig",
+    "RunResult",
+    "SpecConfig",
+    "StopConfig",
+    "Worker",
+    "WorkerGroup",
+    "WorkerSpec",
+    "WorkerState",
+    "__version__",
+    "action",
+    "condition",
+    "delay",
+    "record",
+    "run",
+]
+
+_HOMES = {
+    "config.schema": (
+        "LauncherConfig LogsConfig RendezvousConfig RestartConfig RunConfig SpecConfig StopConfig"
+    ),
+    "failures": "ChildFailedError ProcessFailure",
+    "group": "RunResult Worker WorkerGroup WorkerSpec WorkerState",
+    "launch": "run",
+    "problems": "BadInput Problem",
+    "registry": "action condition delay",
+    "worker": "record",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,187 @@
+"""Every name of a declaration, looked up once, at load.
+
+Nothing is resolved for the first time at the moment of a failure: conditions, actions and
+timeouts come out of here as plain callables, with parameters checked and dotted names replaced
+by the values of the run's settings.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.durations import parse_duration
+from elastic_fsm.problems import Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from elastic_fsm.declaration import MachineSpec, StateSpec, Use
+    from elastic_fsm.events import Event
+    from elastic_fsm.facts import Facts
+    from elastic_fsm.registry import Kind, Registry, Rule
+
+__all__ = ["BoundAction", "Rules", "bind"]
+
+Condition = Callable[["Event", "Facts"], bool]
+Delay = Callable[["Facts"], float | None]
+
+_DOTTED = re.compile(r"[a-z_]\w*(\.[a-z_]\w*)+")
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAction:
+    """An action with its parameters; call it with the agent and the event."""
+
+    name: str
+    function: Callable[[Any, Event], None]
+    answers: tuple[str, ...]
+    optional: bool
+
+
+@dataclass(slots=True)
+class Rules:
+    """A declaration's names as callables: conditions and actions by use, delays by state."""
+
+    conditions: dict[Use, Condition] = field(default_factory=dict)
+    actions: dict[Use, BoundAction] = field(default_factory=dict)
+    timeouts: dict[str, dict[str, Delay]] = field(default_factory=dict)
+    signals: frozenset[str] = frozenset()
+    """Every signal that some condition asks for: the agent must listen for them."""
+
+
+def bind(
+    spec: MachineSpec, registry: Registry, settings: Mapping[str, Any]
+) -> tuple[Rules, list[Problem]]:
+    """Look up every name of ``spec``; what cannot be found or used is a problem."""
+    binder = _Binder(registry, settings)
+    for use in _condition_uses(spec):
+        binder.condition(use)
+    for use in _action_uses(spec):
+        binder.action(use)
+    for state in spec.states.values():
+        binder.state_timeouts(state)
+    binder.rules.signals = frozenset(binder.signals)
+    return binder.rules, binder.problems
+
+
+def _condition_uses(spec: MachineSpec) -> Iterator[Use]:
+    for transition in spec.transitions.values():
+        yield from transition.conditions
+        yield from transition.unless
+
+
+def _action_uses(spec: MachineSpec) -> Iterator[Use]:
+    for transition in spec.transitions.values():
+        yield from transition.before
+        yield from transition.after
+    for state in spec.states.values():
+        yield from state.on_enter
+        yield from state.on_exit
+
+
+class _Binder:
+    def __init__(self, registry: Registry, settings: Mapping[str, Any]) -> None:
+        self.registry = registry
+        self.settings = settings
+        self.rules = Rules()
+        self.problems: list[Problem] = []
+        self.signals: set[str] = set()
+
+    def condition(self, use: Use) -> None:
+        bound = self._bound("condition", use)
+        if bound:
+            rule, parameters = bound
+            self.rules.conditions[use] = functools.partial(rule.function, **parameters)
+            if rule.name == "signal_in":
+                self.signals.update(parameters["signals"])
+
+    def action(self, use: Use) -> None:
+        bound = self._bound("action", use)
+        if bound:
+            rule, parameters = bound
+            function = functools.partial(rule.function, **parameters)
+            self.rules.actions[use] = BoundAction(rule.name, function, rule.answers, rule.optional)
+
+    def _bound(self, kind: Kind, use: Use) -> tuple[Rule, dict[str, Any]] | None:
+        rule = self.registry.find(kind, use.name)
+        if rule is None:
+            fix = self.registry.suggest(kind, use.name)
+            self.problems.append(Problem(f"unknown {kind} {use.name!r}", path=use.path, fix=fix))
+            return None
+        try:
+            parameters = _parameters(rule, use, self.settings)
+            if rule.check:
+                rule.check(**parameters)
+        except ValueError as error:
+            self.problems.append(Problem(f"{kind} {use.name!r}: {error}", path=use.path))
+            return None
+        return rule, parameters
+
+    def state_timeouts(self, state: StateSpec) -> None:
+        delays = self.rules.timeouts.setdefault(state.name, {})
+        for event, value in state.timeouts.items():
+            try:
+                delays[event] = self._delay(value)
+            except ValueError as error:
+                path = f"{state.path}.timeouts.{event}"
+                self.problems.append(Problem(str(error), path=path))
+
+    def _delay(self, value: Any) -> Delay:
+        if isinstance(value, str) and (rule := self.registry.find("delay", value)):
+            return functools.partial(_call_delay, rule.function, self.settings)
+        if isinstance(value, str) and value.isidentifier():
+            raise ValueError(f"unknown delay {value!r}; {self.registry.suggest('delay', value)}")
+        seconds = parse_duration(_setting(value, self.settings))
+        return lambda facts: seconds
+
+
+def _call_delay(function: Callable[..., Any], settings: Mapping[str, Any], facts: Facts) -> Any:
+    return function(facts, settings)
+
+
+def _parameters(rule: Rule, use: Use, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments that a use gives to its rule."""
+    given = _named(rule, use.arguments)
+    missing = rule.parameters[: rule.required]
+    for name in missing:
+        if name not in given:
+            raise ValueError(f"needs the parameter {name!r}: {{{rule.name}: …}}")
+    return {name: _setting(value, settings) for name, value in given.items()}
+
+
+def _named(rule: Rule, arguments: Any) -> Mapping[str, Any]:
+    if arguments is None:
+        return {}
+    if not rule.parameters:
+        raise ValueError("takes no parameters")
+    if not isinstance(arguments, Mapping):
+        return {rule.parameters[0]: arguments}
+    for name in arguments:
+        if name not in rule.parameters:
+            raise ValueError(f"unknown parameter {name!r}; {did_you_mean(name, rule.parameters)}")
+    return arguments
+
+
+def _setting(value: Any, settings: Mapping[str, Any]) -> Any:
+    """The value of a dotted name such as ``stop.signals``; anything else as it is."""
+    if not isinstance(value, str) or not _DOTTED.fullmatch(value):
+        return value
+    found: Any = settings
+    for key in value.split("."):
+        if not isinstance(found, Mapping) or key not in found:
+            known = _dotted_names(settings)
+            raise ValueError(f"no configuration value {value!r}; {did_you_mean(value, known)}")
+        found = found[key]
+    return found
+
+
+def _dotted_names(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _dotted_names(value, f"{prefix}{key}.")
+        elif prefix:
+            yield f"{prefix}{key}"

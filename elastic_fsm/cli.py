@@ -1,0 +1,116 @@
+"""The verbs of ``elastic-fsm``; each imports what it needs when it is called."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from elastic_fsm import __version__
+from elastic_fsm.problems import BadInput, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from elastic_fsm.launch import Prepared
+    from elastic_fsm.words import RunWords
+
+__all__ = ["run_command_line"]
+
+_HELP = """\
+elastic-fsm: run a group of workers, and restart it when one fails
+
+  elastic-fsm run -n 4 train.py --lr 0.1         four workers of a script
+  elastic-fsm run -n 4 -m pkg.train              ... of a module
+  elastic-fsm run -n 4 -- ./worker a=b           ... of any command
+  elastic-fsm run -c job.yaml                    a run described in a file
+  elastic-fsm config [-c job.yaml] [overrides]   the resolved run; --origin: where from
+
+run:
+  -n N              workers on this node: spec.local_world_size=N (or auto)
+  -c FILE           a YAML file on top of the defaults
+  --dry-run         show what would be started, and start nothing
+  name=value        any value of the configuration:
+      spec.max_restarts=3      restarts that failures may cost (0)
+      spec.env.NAME=text       environment of the workers
+      machine=fail_fast        the lifecycle (elastic)
+      logs=files               tee, files, console, terminal (tee)
+      stop.grace=60s           from the stop signal to SIGKILL (25s)
+      run_dir=PATH run_id=ID   where logs, journal and report go (elastic_runs)
+
+Exit codes: 0; that of the failed worker, 128 + n for a signal; 128 + n when told to stop by
+signal n; 2 for bad input; 70 for an error of the agent's own.
+"""
+
+
+def run_command_line(argv: Sequence[str]) -> int:
+    """Carry out a command line; returns the exit code."""
+    try:
+        return _dispatch(argv)
+    except BadInput as error:
+        print(_one_screen(error), file=sys.stderr)
+        return 2
+
+
+def _dispatch(argv: Sequence[str]) -> int:
+    verb, rest = (argv[0], argv[1:]) if argv else ("--help", [])
+    if verb in ("-h", "--help", "help"):
+        print(_HELP, end="")
+        return 0
+    if verb in ("-V", "--version", "version"):
+        print(f"elastic-fsm {__version__}")
+        return 0
+    if verb not in _VERBS:
+        raise BadInput.of(
+            f"there is no verb {verb!r}",
+            where="command line",
+            fix=did_you_mean(verb, _VERBS) + "; see elastic-fsm --help",
+        )
+    return _VERBS[verb](rest)
+
+
+def _one_screen(error: BadInput) -> str:
+    count = len(error.problems)
+    head = "elastic-fsm: nothing was started" + (f"; {count} problems" if count > 1 else "")
+    return "\n".join([f"{head}:", *(f"  {problem}" for problem in error.problems)])
+
+
+def _run(argv: Sequence[str]) -> int:
+    words = _words(argv)
+    if "help" in words.flags:
+        print(_HELP, end="")
+        return 0
+    prepared = _prepare(words)
+    if "dry_run" in words.flags:
+        from elastic_fsm.dry_run import describe
+
+        print(describe(prepared), end="")
+        return 0
+    from elastic_fsm.launch import execute
+
+    return execute(prepared, sole_owner=True).exit_code
+
+
+def _config(argv: Sequence[str]) -> int:
+    from elastic_fsm.config import compose
+
+    words = _words(argv)
+    composed = compose(words.overrides, job_file=words.job_file)
+    print(composed.to_yaml(origin="origin" in words.flags), end="")
+    return 0
+
+
+def _words(argv: Sequence[str]) -> RunWords:
+    from elastic_fsm.words import split_words
+
+    return split_words(argv)
+
+
+def _prepare(words: RunWords) -> Prepared:
+    from elastic_fsm.config import compose
+    from elastic_fsm.launch import prepare
+
+    composed = compose(words.overrides, job_file=words.job_file)
+    return prepare(composed, words.command, module=words.module)
+
+
+_VERBS: dict[str, Callable[[Sequence[str]], int]] = {"run": _run, "config": _config}

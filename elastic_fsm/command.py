@@ -1,0 +1,86 @@
+"""Whether the workers' command can be started at all, told before anything is."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.problems import Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["check_command"]
+
+
+def check_command(spec: Mapping[str, Any]) -> list[Problem]:
+    """What is wrong with entrypoint and working directory; ``spec`` holds WorkerSpec's fields."""
+    return [*_check_cwd(spec), *_check_entrypoint(spec), *_check_words(spec)]
+
+
+def _check_cwd(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    if spec["cwd"] is not None and not Path(spec["cwd"]).is_dir():
+        yield Problem(f"the working directory {spec['cwd']!r} does not exist", path="spec.cwd")
+
+
+def _check_words(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    for word in (spec["entrypoint"] or "", *spec["args"]):
+        if "\0" in str(word):
+            yield Problem(f"a command cannot hold a NUL byte: {word!r}", path="spec.args")
+
+
+def _check_entrypoint(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    entrypoint = spec["entrypoint"]
+    if not entrypoint:
+        yield Problem(
+            "there is no command to run",
+            path="spec.entrypoint",
+            fix="add it at the end: elastic-fsm run -n 4 train.py --lr 0.1",
+        )
+    elif spec["module"]:
+        yield from _check_module(entrypoint)
+    elif entrypoint.endswith(".py"):
+        yield from _check_script(entrypoint, Path(spec["cwd"] or "."))
+    elif not _is_program(entrypoint, spec):
+        yield Problem(
+            f"command not found: {entrypoint!r}",
+            path="spec.entrypoint",
+            fix="give a path, or a program on PATH; a Python file needs its .py",
+        )
+
+
+def _check_script(script: str, folder: Path) -> Iterator[Problem]:
+    if not (folder / script).is_file():
+        beside = (folder / script).parent
+        names = [path.name for path in beside.glob("*.py")] if beside.is_dir() else []
+        fix = did_you_mean(Path(script).name, names) or f"looked in {beside.absolute()}"
+        yield Problem(f"no such file: {script!r}", path="spec.entrypoint", fix=fix)
+
+
+def _check_module(name: str) -> Iterator[Problem]:
+    """Only the top-level name is looked for: looking deeper would import the user's package."""
+    if "PYTHON_EXEC" in os.environ:
+        return
+    top = name.partition(".")[0]
+    # The interpreter of `-m` searches the current folder, which ours need not.
+    here = any((Path(top) / "").exists() or Path(f"{top}{end}").exists() for end in (".py", ".so"))
+    if not here and not _is_importable(top):
+        yield Problem(f"no module named {top!r} for {sys.executable}", path="spec.entrypoint")
+
+
+def _is_importable(top: str) -> bool:
+    try:
+        return importlib.util.find_spec(top) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _is_program(entrypoint: str, spec: Mapping[str, Any]) -> bool:
+    if os.sep in entrypoint:
+        program = Path(spec["cwd"] or ".") / entrypoint
+        return program.is_file() and os.access(program, os.X_OK)
+    return shutil.which(entrypoint, path=spec["env"].get("PATH")) is not None

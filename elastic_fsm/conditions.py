@@ -1,0 +1,116 @@
+"""The conditions and delays that come with the agent: pure functions of event and facts."""
+
+from __future__ import annotations
+
+import math
+import signal
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.durations import parse_duration
+from elastic_fsm.failures import shell_code
+from elastic_fsm.problems import did_you_mean
+from elastic_fsm.registry import condition, delay
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from elastic_fsm.events import Event
+    from elastic_fsm.facts import Facts
+
+__all__ = [
+    "all_succeeded",
+    "ended_by",
+    "exit_code_in",
+    "in_state_for",
+    "restart_allowed",
+    "restart_delay",
+    "signal_in",
+    "worker_failed",
+]
+
+
+def _check_signals(signals: Sequence[str]) -> None:
+    if isinstance(signals, str):
+        raise ValueError(f"give a list of signals: [{signals}]")
+    known = [s.name for s in signal.Signals]
+    for name in signals:
+        if name not in known:
+            raise ValueError(f"unknown signal {name!r}; {did_you_mean(str(name), known)}")
+
+
+def _check_exit_codes(codes: Sequence[int | str]) -> None:
+    if isinstance(codes, str | int):
+        raise ValueError(f"give a list of exit codes: [{codes}]")
+    _check_signals([code for code in codes if isinstance(code, str)])
+
+
+def _check_seconds(seconds: Any) -> None:
+    if parse_duration(seconds) is None:
+        raise ValueError("give a duration")
+
+
+@condition
+def all_succeeded(event: Event, facts: Facts) -> bool:
+    """Every worker of this node has ended with 0, by itself.
+
+    One that the agent stopped may end with 0 too, after a checkpoint, but its work is not done.
+    """
+    done = len(facts.exit_codes) == facts.local_world_size
+    return done and not facts.stopped and not any(facts.exit_codes.values())
+
+
+@condition
+def worker_failed(event: Event, facts: Facts) -> bool:
+    """The worker that ended failed: not with 0, and not because the agent stopped it."""
+    return event.data["exit_code"] != 0 and not event.data.get("stopped_by_agent")
+
+
+@condition
+def restart_allowed(event: Event, facts: Facts) -> bool:
+    """The budget of restarts is not spent."""
+    return facts.restarts_left > 0
+
+
+@condition(check=_check_signals)
+def signal_in(event: Event, facts: Facts, signals: Sequence[str]) -> bool:
+    """The agent was sent one of these signals."""
+    return event.data["signal"] in signals
+
+
+@condition(check=_check_signals)
+def ended_by(event: Event, facts: Facts, signals: Sequence[str]) -> bool:
+    """A worker died of one of these signals, and it was not the agent that sent it.
+
+    A worker that catches the signal and exits with 128 + n, as shells and many programs do,
+    counts too.
+    """
+    numbers = {128 + signal.Signals[name] for name in signals}
+    return any(shell_code(code) in numbers for code in facts.failures.values())
+
+
+@condition(check=_check_exit_codes)
+def exit_code_in(event: Event, facts: Facts, codes: Sequence[int | str]) -> bool:
+    """The first failed worker ended with one of these codes, or of one of these signals."""
+    first = next(iter(facts.failures.values()), None)
+    numbers = {-signal.Signals[code] if isinstance(code, str) else code for code in codes}
+    return first in numbers
+
+
+@condition(check=_check_seconds)
+def in_state_for(event: Event, facts: Facts, seconds: Any) -> bool:
+    """The machine has been in its state for at least this long."""
+    return facts.now - facts.entered_at >= (parse_duration(seconds) or 0.0)
+
+
+@delay
+def restart_delay(facts: Facts, settings: Mapping[str, Any]) -> float:
+    """``restart.delay``, times ``restart.factor`` for each restart before, up to a maximum."""
+    restart = settings["restart"]
+    seconds = parse_duration(restart["delay"]) or 0.0
+    longest = parse_duration(restart["max_delay"])
+    most = math.inf if longest is None else longest
+    for _ in range(facts.max_restarts - facts.restarts_left):
+        if not 0 < seconds < most:
+            break
+        seconds *= restart["factor"]
+    return min(seconds, most)

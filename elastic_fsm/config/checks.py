@@ -1,0 +1,188 @@
+"""Checks and puts in order the plain values of a run; knows nothing of YAML or Hydra.
+
+Types were checked by the schema. Here are the ranges, the choices and the little languages:
+durations become seconds, signals get their full name, and everything that is wrong is said at
+once. ``machine`` is not looked at: its checks are the declaration's own.
+"""
+
+from __future__ import annotations
+
+import signal
+from string import Formatter
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.config.schema import duration_fields
+from elastic_fsm.durations import parse_duration
+from elastic_fsm.problems import Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["check", "signal_name"]
+
+_CHOICES = {
+    "exit_code": ("final", "torchrun"),
+    "logs.mode": ("tee", "files", "console", "terminal"),
+}
+_MINIMUM = {
+    "spec.max_restarts": 0,
+    "restart.factor": 1,
+    "logs.tail_lines": 0,
+    "spec.master_port": 0,
+}
+# A wait that must end; at the others, null stands for "never" or "no limit".
+_FINITE = {"restart.delay", "stop.window"}
+_PREFIX_WORDS = ("role", "rank", "local_rank", "host", "node_rank")
+# No process can handle these, so they cannot ask the agent for anything.
+_NOT_CATCHABLE = {"SIGKILL", "SIGSTOP"}
+
+
+def check(values: dict[str, Any]) -> list[Problem]:
+    """All findings; ``values`` is changed in place to its normal form."""
+    parts: tuple[Callable[[dict[str, Any]], Iterator[Problem]], ...] = (
+        _durations,
+        _signals,
+        _choices,
+        _minima,
+        _run,
+        _workers,
+        _environment,
+        _logs,
+    )
+    return [problem for part in parts for problem in part(values)]
+
+
+def signal_name(value: Any) -> str:
+    """``TERM``, ``sigterm`` and ``15`` are ``SIGTERM``; raises ``ValueError`` for no signal."""
+    text = str(value).strip().upper()
+    if text.isdigit():
+        return signal.Signals(int(text)).name
+    name = text if text.startswith("SIG") else f"SIG{text}"
+    if name not in signal.Signals.__members__:
+        raise ValueError(name)
+    return name
+
+
+def _get(values: dict[str, Any], path: str) -> Any:
+    group, _, name = path.rpartition(".")
+    return (values[group] if group else values)[name]
+
+
+def _durations(values: dict[str, Any]) -> Iterator[Problem]:
+    for path in duration_fields():
+        group, name = path.split(".")
+        try:
+            seconds = values[group][name] = parse_duration(values[group][name])
+        except ValueError:
+            shown = repr(values[group][name])
+            fix = "give seconds, or 500ms, 30s, 5m, 2h"
+            yield Problem(f"{shown} is not a duration", path=path, fix=fix)
+            continue
+        if seconds is None and path in _FINITE:
+            yield Problem("must not be null", path=path, fix="0 is no wait at all")
+
+
+def _signals(values: dict[str, Any]) -> Iterator[Problem]:
+    stop = values["stop"]
+    names: list[str] = []
+    for index, given in enumerate(stop["signals"]):
+        yield from _signal(given, f"stop.signals.{index}", names, _NOT_CATCHABLE)
+    stop["signals"] = list(dict.fromkeys(names))
+    own: list[str] = []
+    yield from _signal(stop["signal"], "stop.signal", own, set())
+    stop["signal"] = own[0] if own else stop["signal"]
+
+
+def _signal(given: Any, path: str, names: list[str], refused: set[str]) -> Iterator[Problem]:
+    try:
+        name = signal_name(given)
+    except ValueError:
+        known = [entry.name[3:] for entry in signal.Signals if entry.name[3:5] != "RT"]
+        hint = did_you_mean(str(given).upper().removeprefix("SIG"), known)
+        yield Problem(f"there is no signal {given!r}", path=path, fix=hint)
+        return
+    if name in refused:
+        yield Problem(f"{name} cannot be caught", path=path, fix="take it out of the list")
+        return
+    names.append(name)
+
+
+def _choices(values: dict[str, Any]) -> Iterator[Problem]:
+    for path, known in _CHOICES.items():
+        if (given := _get(values, path)) not in known:
+            hint = f"one of {', '.join(known)}"
+            yield Problem(f"{given!r} is none of its values", path=path, fix=hint)
+
+
+def _minima(values: dict[str, Any]) -> Iterator[Problem]:
+    for path, least in _MINIMUM.items():
+        given = _get(values, path)
+        if given is not None and not given >= least:
+            yield Problem(f"{given} is too small", path=path, fix=f"at least {least}")
+
+
+def _run(values: dict[str, Any]) -> Iterator[Problem]:
+    run_id = values["run_id"]
+    if run_id is not None and (not run_id.strip() or run_id in (".", "..", "latest")):
+        fix = "leave it out for a new one, or give a name such as nightly-3"
+        yield Problem(f"{run_id!r} cannot name a run", path="run_id", fix=fix)
+    elif run_id is not None and ("/" in run_id or "\0" in run_id):
+        fix = "it names one folder; choose the place with run_dir"
+        yield Problem(f"{run_id!r} has a slash or NUL in it", path="run_id", fix=fix)
+    if not values["run_dir"].strip() or "\0" in values["run_dir"]:
+        yield Problem(
+            f"{values['run_dir']!r} is no folder", path="run_dir", fix="'.' is the current one"
+        )
+
+
+def _workers(values: dict[str, Any]) -> Iterator[Problem]:
+    spec = values["spec"]
+    size = spec["local_world_size"]
+    number = isinstance(size, int) and not isinstance(size, bool)
+    if size != "auto" and not (number and size >= 1):
+        fix = "at least 1, or auto: one worker for each GPU"
+        yield Problem(f"{size!r} workers cannot be started", path="spec.local_world_size", fix=fix)
+        number = False
+    if spec["master_port"] is not None and spec["master_port"] > 65535:
+        fix = "a port is at most 65535"
+        yield Problem(f"{spec['master_port']} is too large", path="spec.master_port", fix=fix)
+    ranks = {"spec.stdin": spec["stdin"]} if spec["stdin"] is not None else {}
+    ranks |= {f"spec.worker_env.{rank}": rank for rank in spec["worker_env"]}
+    for path, rank in ranks.items():
+        if rank < 0 or (number and rank >= size):
+            fix = f"local ranks go from 0 to {size - 1}" if number else "local ranks start at 0"
+            yield Problem(f"there is no local rank {rank}", path=path, fix=fix)
+
+
+def _environment(values: dict[str, Any]) -> Iterator[Problem]:
+    spec = values["spec"]
+    tables = {"spec.env": spec["env"]}
+    tables |= {f"spec.worker_env.{rank}": env or {} for rank, env in spec["worker_env"].items()}
+    for path, table in tables.items():
+        for name, value in table.items():
+            if not name or "=" in name or "\0" in name:
+                fix = "a name is not empty and has no '=' in it"
+                yield Problem(f"{name!r} cannot name a variable", path=path, fix=fix)
+            if "\0" in value:
+                fix = "take the NUL character out"
+                yield Problem("a variable cannot hold NUL", path=f"{path}.{name}", fix=fix)
+    for index, word in enumerate([spec["entrypoint"] or "", *spec["args"]]):
+        if "\0" in word:
+            path = f"spec.args.{index - 1}" if index else "spec.entrypoint"
+            yield Problem("a word cannot hold NUL", path=path, fix="take it out")
+
+
+def _logs(values: dict[str, Any]) -> Iterator[Problem]:
+    logs = values["logs"]
+    for rank in logs["console_ranks"] or []:
+        if rank < 0:
+            yield Problem(f"there is no rank {rank}", path="logs.console_ranks", fix="from 0 on")
+    try:
+        named = [name for _, name, _, _ in Formatter().parse(logs["prefix"]) if name is not None]
+    except ValueError as error:
+        yield Problem(f"{error}", path="logs.prefix", fix="a brace itself is written {{ or }}")
+        return
+    for name in named:
+        if name not in _PREFIX_WORDS:
+            hint = did_you_mean(name, _PREFIX_WORDS)
+            yield Problem(f"{{{name}}} has no meaning", path="logs.prefix", fix=hint)

@@ -1,0 +1,81 @@
+"""A run's configuration, ready to use: plain values, and where each came from."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.config.masking import mask
+from elastic_fsm.config.schema import RunConfig
+
+if TYPE_CHECKING:
+    from elastic_fsm.config.layers import Layers
+    from elastic_fsm.problems import Problem
+
+__all__ = ["Composed"]
+
+
+class Composed:
+    """One resolved and checked run.
+
+    ``values`` is a plain nested dict: references resolved, durations in seconds, signals by
+    their full names. It shares nothing with Hydra's objects.
+    """
+
+    def __init__(
+        self, values: dict[str, Any], *, layers: Layers, secrets: tuple[str, ...] = ()
+    ) -> None:
+        self.values = values
+        self._layers = layers
+        self._secrets = secrets
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """The same values as dataclasses; ``machine`` stays a dict."""
+        blank = RunConfig()
+        return RunConfig(**{f.name: self._part(f.name, blank) for f in fields(RunConfig)})
+
+    def _part(self, name: str, blank: RunConfig) -> Any:
+        default, value = getattr(blank, name), self.values[name]
+        return value if isinstance(default, dict | list | str | None) else type(default)(**value)
+
+    @cached_property
+    def _origins(self) -> dict[str, str]:
+        from elastic_fsm.config.origins import origins
+
+        return origins(self._layers)
+
+    def origin(self, path: str) -> str:
+        """Where the value at a dotted path came from.
+
+        ``file:line``; ``command line:`` and the word as it was typed; ``the calling program``;
+        or ``default``.
+        """
+        return self._origins.get(path, "default")
+
+    def locate(self, problem: Problem) -> Problem:
+        """The finding with its place filled in: of its path, else of what it stands in."""
+        path = problem.path
+        while path and not problem.where:
+            if where := self._origins.get(path):
+                return replace(problem, where=_short(where, problem.path))
+            path = path.rpartition(".")[0]
+        return problem
+
+    def masked(self) -> dict[str, Any]:
+        """A copy of ``values`` with secrets hidden, to show or save."""
+        return mask(self.values, self._secrets)
+
+    def to_yaml(self, *, origin: bool = False) -> str:
+        """The masked values as YAML; with ``origin`` each with the place it came from."""
+        from elastic_fsm.config.emit import to_yaml
+
+        return to_yaml(self.masked(), self.origin if origin else None)
+
+
+def _short(where: str, path: str) -> str:
+    """The word of a command line is not repeated where the path already says it."""
+    place, _, word = where.partition(": ")
+    named = word.lstrip("+").startswith(f"{path}=")
+    return place if place == "command line" and named else where

@@ -1,0 +1,117 @@
+"""From what the user gave to a checked run: the two doors into the configuration.
+
+``compose`` serves our command line, ``resolve`` a Python program or a Hydra application that has
+composed already. Both end in the same steps: work out references, write back the worker's text,
+check ranges. Every finding is a ``Problem``; no exception of Hydra's leaves this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from elastic_fsm.config.checks import check
+from elastic_fsm.config.composed import Composed
+from elastic_fsm.config.hints import GROUPS
+from elastic_fsm.config.layers import Layers
+from elastic_fsm.config.masking import secrets_of
+from elastic_fsm.config.plain import plain
+from elastic_fsm.config.tree import strings
+from elastic_fsm.config.verbatim import decode
+from elastic_fsm.problems import BadInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from elastic_fsm.config.schema import RunConfig
+
+__all__ = ["compose", "resolve"]
+
+
+def compose(overrides: Sequence[str], *, job_file: Path | None = None) -> Composed:
+    """The run that these overrides (and job file) describe; raises ``BadInput``.
+
+    Nothing outside is touched: no folder made, no logging set up, no global state of Hydra's
+    left behind or disturbed.
+    """
+    layers = Layers.compose(overrides, job=None if job_file is None else Path(job_file))
+    return _finish(layers)
+
+
+def resolve(config: DictConfig | RunConfig | Mapping[str, Any]) -> Composed:
+    """The run that a program describes, merged onto the defaults; raises ``BadInput``.
+
+    ``config`` may be a node inside an application's own configuration (its references are then
+    looked up there), a ``RunConfig``, a mapping, or what hydra-zen builds from these. A group
+    may be named instead of spelt out, ``{"machine": "fail_fast"}``. A ``machine`` that has an
+    ``initial`` is a whole one; any other is merged onto ours.
+
+    A worker's arguments and variables are never interpolated. They have been through the
+    application's YAML, so what is no text any more is written as YAML would write it: ``true``,
+    ``null``, ``1000.0`` for ``1e3``.
+    """
+    problems: list[Problem] = []
+    given = plain(_as_node(config), "", problems)
+    if problems:
+        raise BadInput(problems)
+    given = {key: value for key, value in given.items() if not _machinery(key)}
+    words = [f"{group}={given.pop(group)}" for group in GROUPS if _is_name(given.get(group))]
+    return _finish(Layers.compose(words, program=given))
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _machinery(key: Any) -> bool:
+    """Keys by which Hydra and hydra-zen say what to build: ``_target_``, ``_zen_exclude``."""
+    return str(key).startswith(("_zen_", "_target_", "_convert_", "_recursive_", "_partial_"))
+
+
+def _as_node(config: Any) -> DictConfig:
+    if isinstance(config, DictConfig):
+        return config
+    try:
+        made = OmegaConf.structured(config) if is_dataclass(config) else OmegaConf.create(config)
+    except (OmegaConfBaseException, TypeError) as error:
+        what = f"cannot use this configuration: {str(error).partition(chr(10))[0]}"
+        raise BadInput.of(what, fix="pass a DictConfig, a RunConfig or a mapping") from None
+    if isinstance(made, DictConfig):
+        return made
+    fix = "pass a DictConfig, a RunConfig or a mapping"
+    raise BadInput.of(f"cannot use a {type(config).__name__} as configuration", fix=fix)
+
+
+def _finish(layers: Layers) -> Composed:
+    """References, the worker's text, ranges; all that is wrong is said together."""
+    problems = layers.problems
+    raw = OmegaConf.to_container(layers.config, resolve=False)
+    assert isinstance(raw, dict)
+    raw["machine"] = layers.machine
+    texts = list(strings(raw))
+    if any("${" in text or text == "???" for text in texts) or _typed_texts(raw["spec"]):
+        layers.config.machine = layers.machine  # its references are OmegaConf's to follow
+        raw = plain(layers.config, "", problems)
+    values: dict[str, Any] = decode(raw)
+    try:
+        problems = problems + check(values)
+    except (TypeError, KeyError, AttributeError):
+        # A value that could not be resolved is missing here; that finding comes first.
+        if not problems:
+            raise
+    composed = Composed(values, layers=layers)
+    if problems:
+        raise BadInput(dict.fromkeys(map(composed.locate, problems)))
+    composed._secrets = secrets_of(values, texts)
+    return composed
+
+
+def _typed_texts(spec: dict[str, Any]) -> bool:
+    """Whether some argument or variable is a number: set by a program, or by Hydra."""
+    tables = [spec["env"], *(env or {} for env in spec["worker_env"].values())]
+    found = [*spec["args"], *(value for table in tables for value in table.values())]
+    return not all(isinstance(value, str) for value in found)

@@ -1,0 +1,90 @@
+"""Says in our words what Hydra and OmegaConf found wrong.
+
+Their exceptions name the class of a node and the line of a grammar; a user needs the key, what
+was there, and what to write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from omegaconf.errors import (
+    ConfigAttributeError,
+    ConfigKeyError,
+    InterpolationKeyError,
+    MissingMandatoryValue,
+    OmegaConfBaseException,
+    UnsupportedInterpolationType,
+)
+
+from elastic_fsm.config.hints import expected, is_known, unknown_key
+from elastic_fsm.config.verbatim import decode
+from elastic_fsm.problems import Problem, did_you_mean
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+
+__all__ = [
+    "LINE",
+    "WHOLE_LIST",
+    "machine_problem",
+    "merge_problem",
+    "override_problem",
+    "resolve_problem",
+]
+
+LINE = "command line"
+WHOLE_LIST = "give the whole list, as key=[a, b]"
+
+
+def merge_problem(error: Exception, path: str, value: Any, *, where: str = "") -> Problem:
+    """A value that does not fit, or a key that is not there."""
+    if isinstance(error, ConfigKeyError | ConfigAttributeError) and not is_known(path):
+        text = str(decode(value)) if isinstance(value, str | int | float) else ""
+        return unknown_key(path, value=text, where=where)
+    fitting = expected(path)
+    if not fitting or (isinstance(value, dict) and "mapping" in fitting):
+        return Problem(_reason(error), path=path, where=where)
+    shown = "null" if value is None else repr(decode(value))
+    return Problem(f"{shown} does not fit", path=path, where=where, fix=f"it takes {fitting}")
+
+
+def override_problem(error: Exception, override: Override) -> Problem:
+    """An override that Hydra read and could not apply."""
+    key = override.key_or_group
+    if override.is_delete():
+        return Problem("there is nothing to remove", path=key, where=LINE, fix="leave it out")
+    cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
+    if "index out of range" in str(cause):
+        return Problem("the list has no such entry", path=key, where=LINE, fix=WHOLE_LIST)
+    return merge_problem(cause, key, override.value(), where=LINE)
+
+
+def machine_problem(error: LookupError, override: Override) -> Problem:
+    """A change to the machine at a place that it does not have."""
+    key = override.key_or_group
+    name = key.rpartition(".")[2]
+    if not override.is_delete():
+        what = "there is no such place in the machine"
+        return Problem(what, path=key, where=LINE, fix=WHOLE_LIST)
+    known = error.args[0]
+    fix = did_you_mean(name, known) if known else "nothing stands at that place"
+    return Problem(f"there is no {name!r} to remove", path=key, where=LINE, fix=fix)
+
+
+def resolve_problem(error: OmegaConfBaseException, path: str) -> Problem:
+    """A value that cannot be worked out: ``???``, or a reference to nothing."""
+    if isinstance(error, MissingMandatoryValue):
+        return Problem("has no value", path=path, fix=f"give it one: {path}=…")
+    if isinstance(error, InterpolationKeyError):
+        fix = "a reference names a key of the run from its root, as ${spec.role}"
+        return Problem(_reason(error), path=path, fix=fix)
+    if isinstance(error, UnsupportedInterpolationType):
+        return Problem(_reason(error), path=path, fix="known: ${oc.env:NAME}, ${now:%Y-%m-%d}")
+    return Problem(_reason(error), path=path)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of a message of OmegaConf's, without the names of its classes."""
+    first = str(error).strip().partition("\n")[0]
+    return first.rpartition(" raised while resolving interpolation: ")[2] or first

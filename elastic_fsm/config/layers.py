@@ -1,0 +1,228 @@
+"""Composes a run: schema, files, the program's own values, command line, in this order.
+
+This is Hydra's composition, taken in its parts (the defaults list, the package of each file, its
+override grammar) and not through ``hydra.compose``. In one piece Hydra stops at the first finding,
+keeps its state in a process-wide singleton, imports every plugin of the environment, and composes
+its own forty files of logging and launcher settings, which the agent must not use anyway. The
+parts are private to Hydra; the pin in ``pyproject.toml`` and the tests guard us.
+
+``machine`` is merged beside OmegaConf, by the same rules. It is open, so there is no type for
+OmegaConf to check, and its five hundred nodes would cost more than all the rest together.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.defaults_list import create_defaults_list
+from hydra.core.utils import setup_globals
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
+from hydra.version import VersionBase
+from omegaconf import DictConfig, OmegaConf, flag_override
+from omegaconf.errors import OmegaConfBaseException
+from packaging.version import Version
+
+from elastic_fsm.config.failures import WHOLE_LIST, machine_problem, merge_problem, override_problem
+from elastic_fsm.config.sources import JOB, SCHEMA, options, repository, source_of, structured
+from elastic_fsm.config.tree import leaves, merge, nested, put, remove
+from elastic_fsm.config.words import CommandLine, TextWord, no_option
+from elastic_fsm.problems import BadInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from hydra._internal.config_repository import CachingConfigRepository
+    from hydra.core.default_element import ResultDefault
+    from hydra.core.override_parser.types import Override
+
+__all__ = ["FileLayer", "Layers"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayer:
+    """A file that took part, in order: how the user calls it, and where its keys stand."""
+
+    path: Path
+    name: str
+    package: str
+
+
+@dataclass(slots=True)
+class Layers:
+    """One composition, with all that is needed to say where a value came from."""
+
+    config: DictConfig
+    machine: dict[str, Any] = field(default_factory=dict)
+    files: list[FileLayer] = field(default_factory=list)
+    program: Mapping[str, Any] = field(default_factory=dict)
+    overrides: list[tuple[Override, str]] = field(default_factory=list)
+    texts: list[TextWord] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    @classmethod
+    def compose(
+        cls,
+        words: Sequence[str],
+        *,
+        job: Path | None = None,
+        program: Mapping[str, Any] | None = None,
+    ) -> Layers:
+        """Compose; findings that leave something to look at are in ``problems``."""
+        with _version_base():
+            repo = repository(job)
+            # The job file first: a syntax error there is the one thing to say.
+            defaults_of_job = repo.load_config(JOB) if job else None
+            line = CommandLine(repo).read(words)
+            if line.problems:
+                raise BadInput(line.problems)
+            layers = cls(structured(), overrides=line.overrides, texts=line.texts)
+            layers._compose(repo, JOB if defaults_of_job else "run")
+            layers._merge_program(program or {})
+            layers._apply_words()
+        return layers
+
+    def _compose(self, repo: CachingConfigRepository, primary: str) -> None:
+        """The files, as Hydra's defaults list orders them."""
+        choices = [override for override, _ in self.overrides]
+        try:
+            found = create_defaults_list(repo, primary, choices, False, False)
+        except MissingConfigException as error:
+            raise BadInput([_missing_file(error, repo)]) from None
+        except (HydraException, ValueError, AssertionError) as error:
+            raise BadInput.of(_first_line(error), fix="see the defaults list") from None
+        values = {id(override) for override in found.config_overrides}
+        self.overrides = [pair for pair in self.overrides if id(pair[0]) in values]
+        with flag_override(self.config, "no_deepcopy_set_nodes", True):
+            for default in found.defaults:
+                self._merge_file(default, repo)
+
+    def _merge_file(self, default: ResultDefault, repo: CachingConfigRepository) -> None:
+        path, package = default.config_path or "", default.package or ""
+        if path == SCHEMA:
+            return  # it is there from the start
+        source = source_of(repo, path)
+        self.files.append(FileLayer(*source.file_of(path), package))
+        keys = tuple(part for part in package.split(".") if part not in ("", "_global_"))
+        self._merge(nested(keys, source.values[path]))
+
+    def _merge(self, data: Mapping[str, Any]) -> None:
+        """Merge; what does not fit is merged again value by value, to name each that is wrong."""
+        machine = data.get("machine")
+        if isinstance(machine, dict):
+            merge(self.machine, machine)
+            data = {key: value for key, value in data.items() if key != "machine"}
+        try:
+            self.config.merge_with(data)
+        except OmegaConfBaseException:
+            for path, value in leaves(data):
+                self._merge_leaf(path, value)
+
+    def _merge_leaf(self, path: tuple[str | int, ...], value: Any) -> None:
+        try:
+            self.config.merge_with(nested(path, value))
+        except OmegaConfBaseException as error:
+            self.problems.append(merge_problem(error, ".".join(map(str, path)), value))
+
+    def _merge_program(self, program: Mapping[str, Any]) -> None:
+        self.program = program
+        if self.whole_machine:
+            self.machine = {}
+        if program:
+            self._merge(program)
+
+    @property
+    def whole_machine(self) -> bool:
+        """Whether the program brought a machine of its own, of which nothing of ours is part."""
+        machine = self.program.get("machine")
+        return isinstance(machine, dict) and "initial" in machine
+
+    def _apply_words(self) -> None:
+        OmegaConf.set_struct(self.config, True)
+        for override, _ in self.overrides:
+            if override.key_or_group.partition(".")[0] == "machine":
+                self._change_machine(override)
+            else:
+                self._change(override)
+        for text in self.texts:
+            if text.path[:2] == ("spec", "args") and len(text.path) == 3:
+                self._set_argument(int(text.path[2]), text.value)
+            else:
+                self._merge_leaf(text.path, text.value)
+
+    def _set_argument(self, index: int, value: str) -> None:
+        args = self.config.spec.args
+        if index < len(args):
+            args[index] = value
+            return
+        problem = Problem("there is no such argument", path=f"spec.args.{index}", fix=WHOLE_LIST)
+        self.problems.append(problem)
+
+    def _change(self, override: Override) -> None:
+        try:
+            ConfigLoaderImpl._apply_overrides_to_config([override], self.config)
+        except (ConfigCompositionException, OmegaConfBaseException) as error:
+            value = override.value()
+            if not isinstance(value, dict):
+                self.problems.append(override_problem(error, override))
+                return
+            for path, inner in leaves(value, tuple(override.key_or_group.split("."))):
+                self._merge_leaf(path, inner)  # one by one, to name each that is wrong
+
+    def _change_machine(self, override: Override) -> None:
+        key, value = override.key_or_group, override.value()
+        path = key.split(".")[1:]
+        try:
+            if override.is_delete():
+                remove(self.machine, path)
+            elif path:
+                put(self.machine, path, value)
+            elif isinstance(value, dict):
+                merge(self.machine, value)
+        except LookupError as error:
+            self.problems.append(machine_problem(error, override))
+
+
+@contextmanager
+def _version_base() -> Iterator[None]:
+    """Hydra's rules of 1.3 for us, and whatever the surrounding application chose after that."""
+    base = VersionBase.instance()
+    before, base.version_base = base.version_base, Version("1.3")
+    if not OmegaConf.has_resolver("now"):
+        setup_globals()
+    try:
+        yield
+    finally:
+        base.version_base = before
+
+
+def _missing_file(error: MissingConfigException, repo: CachingConfigRepository) -> Problem:
+    """A name in some defaults list that no file has."""
+    missing = error.missing_cfg_file or ""
+    group, _, name = missing.rpartition("/")
+    where = _line_naming(name, error, repo)
+    if group and repo.group_exists(group):
+        return no_option(group, name, options(repo, group), where=where)
+    what = f"there is no file called {missing}.yaml"
+    fix = "files are looked for beside the job file"
+    return Problem(what, path="defaults", where=where, fix=fix)
+
+
+def _line_naming(name: str, error: MissingConfigException, repo: CachingConfigRepository) -> str:
+    """``file:line`` of the entry; Hydra says only in which of its names it stood."""
+    parent = re.match(r"In '(.+?)': ", str(error))
+    if not parent or not repo.config_exists(parent[1]):
+        return ""
+    path, shown = source_of(repo, parent[1]).file_of(parent[1])
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        if name in line:
+            return f"{shown}:{number}"
+    return shown
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

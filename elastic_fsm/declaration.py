@@ -1,0 +1,332 @@
+"""The declaration of a machine as dataclasses, and how it is read from plain mappings.
+
+The words are those of the ``transitions`` library, states and transitions are mappings by name
+(Hydra merges mappings and replaces lists). Reading reports every entry that is not of the right
+shape and goes on, so that one look at a file finds all that is wrong with it; what the entries
+*mean* together is for ``checks``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from elastic_fsm.group import WorkerState
+from elastic_fsm.problems import Problem, did_you_mean
+
+__all__ = ["ANY", "SAME", "MachineSpec", "StateSpec", "TransitionSpec", "Use", "read_machine"]
+
+ANY = "any"
+"""As a source: every non-final state."""
+SAME = "same"
+"""As a destination: leave the state and enter it again."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Use:
+    """A registered name as the declaration uses it, with its parameters.
+
+    ``arguments`` is None, a mapping of parameters, or the value of the only parameter. Two uses
+    are never equal: each is bound by itself. ``path`` is where it stands.
+    """
+
+    name: str
+    arguments: Any = None
+    path: str = ""
+
+    def __str__(self) -> str:
+        if self.arguments is None:
+            return self.name
+        if isinstance(self.arguments, Mapping):
+            return f"{self.name}({', '.join(f'{k}={v}' for k, v in self.arguments.items())})"
+        if isinstance(self.arguments, list | tuple):
+            return f"{self.name}({', '.join(map(str, self.arguments))})"
+        return f"{self.name}({self.arguments})"
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpec:
+    """A state. ``worker_state`` is what it shows to the outside, None: what was shown before."""
+
+    name: str
+    doc: str = ""
+    worker_state: WorkerState | None = None
+    on_enter: tuple[Use, ...] = ()
+    on_exit: tuple[Use, ...] = ()
+    timeouts: Mapping[str, Any] = field(default_factory=dict)
+    ignores: tuple[str, ...] = ()
+    final: bool = False
+    exit_code: int | str | None = None
+
+    @property
+    def path(self) -> str:
+        """Where it stands in the configuration."""
+        return f"machine.states.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionSpec:
+    """An arrow; without ``dest`` it is internal: only ``before`` and ``after`` are run."""
+
+    name: str
+    trigger: str
+    source: tuple[str, ...]
+    doc: str = ""
+    dest: str | None = None
+    conditions: tuple[Use, ...] = ()
+    unless: tuple[Use, ...] = ()
+    before: tuple[Use, ...] = ()
+    after: tuple[Use, ...] = ()
+    priority: int = 0
+
+    @property
+    def path(self) -> str:
+        """Where it stands in the configuration."""
+        return f"machine.transitions.{self.name}"
+
+    @property
+    def from_any(self) -> bool:
+        """Whether it starts from every non-final state."""
+        return ANY in self.source
+
+    @property
+    def guarded(self) -> bool:
+        """Whether it may be refused."""
+        return bool(self.conditions or self.unless)
+
+    def target(self, source: str) -> str:
+        """The state after taking it from ``source``."""
+        return source if self.dest in (None, SAME) else str(self.dest)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSpec:
+    """A whole declaration; the order of its mappings is that of the file."""
+
+    initial: str
+    states: Mapping[str, StateSpec]
+    transitions: Mapping[str, TransitionSpec]
+    doc: str = ""
+
+    def candidates(self, state: str, trigger: str) -> tuple[TransitionSpec, ...]:
+        """The transitions to try for an event in a state, in order.
+
+        Those that name the state come first, then, unless the state ignores the event, those
+        from ``any``; within each the higher priority, then the order of the declaration.
+        """
+        spec = self.states[state]
+        if spec.final:
+            return ()
+        fitting = [t for t in self.transitions.values() if t.trigger == trigger]
+        named = [t for t in fitting if state in t.source]
+        general = [t for t in fitting if t.from_any and t not in named]
+        if trigger in spec.ignores:
+            general = []
+        return tuple(
+            sorted(named, key=lambda t: -t.priority) + sorted(general, key=lambda t: -t.priority)
+        )
+
+    def triggers(self) -> tuple[str, ...]:
+        """Every event that some transition reacts to."""
+        return tuple(dict.fromkeys(t.trigger for t in self.transitions.values()))
+
+    def sources(self, transition: TransitionSpec) -> tuple[str, ...]:
+        """The states from which it may be taken, ``any`` spelt out."""
+        return tuple(
+            state
+            for state in self.states
+            if transition in self.candidates(state, transition.trigger)
+        )
+
+
+def read_machine(data: Any) -> tuple[MachineSpec, list[Problem]]:
+    """A declaration from plain mappings, and what is wrong with its shape.
+
+    Entries that cannot be read are left out or take their default; callers must not run a
+    machine that has problems.
+    """
+    reader = _Reader(data, "machine")
+    states = {
+        name: _read_state(name, entry, reader.problems) for name, entry in reader.entries("states")
+    }
+    transitions = {
+        name: _read_transition(name, entry, reader.problems)
+        for name, entry in reader.entries("transitions")
+    }
+    spec = MachineSpec(
+        initial=reader.take("initial", _text, ""),
+        states=states,
+        transitions=transitions,
+        doc=reader.take("doc", _text, ""),
+    )
+    reader.finish()
+    return spec, reader.problems
+
+
+def _read_state(name: str, data: Any, problems: list[Problem]) -> StateSpec:
+    reader = _Reader({} if data is None else data, f"machine.states.{name}", problems)
+    spec = StateSpec(
+        name=name,
+        doc=reader.take("doc", _text, ""),
+        worker_state=reader.take("worker_state", _worker_state, None),
+        on_enter=reader.uses("on_enter"),
+        on_exit=reader.uses("on_exit"),
+        timeouts=reader.take("timeouts", _mapping, {}),
+        ignores=reader.names("ignores"),
+        final=reader.take("final", _flag, False),
+        exit_code=reader.take("exit_code", _exit_code, None),
+    )
+    reader.finish()
+    return spec
+
+
+def _read_transition(name: str, data: Any, problems: list[Problem]) -> TransitionSpec:
+    reader = _Reader(data, f"machine.transitions.{name}", problems)
+    reader.require("trigger", "source")
+    spec = TransitionSpec(
+        name=name,
+        doc=reader.take("doc", _text, ""),
+        trigger=reader.take("trigger", _text, ""),
+        source=tuple(ANY if s == "*" else s for s in reader.names("source")),
+        dest=reader.take("dest", _dest, None),
+        conditions=reader.uses("conditions"),
+        unless=reader.uses("unless"),
+        before=reader.uses("before"),
+        after=reader.uses("after"),
+        priority=reader.take("priority", _integer, 0),
+    )
+    reader.finish()
+    return spec
+
+
+class _Reader:
+    """Takes keys out of one mapping; whatever is left at the end was misspelt."""
+
+    def __init__(self, data: Any, path: str, problems: list[Problem] | None = None) -> None:
+        self.path = path
+        self.problems = [] if problems is None else problems
+        self.taken: list[str] = []
+        self.data: dict[Any, Any] = dict(data) if isinstance(data, Mapping) else {}
+        if not isinstance(data, Mapping):
+            self.report(f"must be a mapping, not {_shown(data)}")
+
+    def report(self, what: str, *, key: str = "", fix: str = "") -> None:
+        path = f"{self.path}.{key}" if key else self.path
+        self.problems.append(Problem(what, path=path, fix=fix))
+
+    def require(self, *keys: str) -> None:
+        for key in keys:
+            if self.data and self.data.get(key) is None:
+                self.report(f"has no {key!r}", fix=f"add `{key}:`")
+
+    def take(self, key: str, convert: Callable[[Any], T], default: T) -> T:
+        self.taken.append(key)
+        value = self.data.pop(key, None)
+        if value is None:
+            return default
+        try:
+            return convert(value)
+        except ValueError as error:
+            self.report(str(error), key=key)
+            return default
+
+    def names(self, key: str) -> tuple[str, ...]:
+        return self.take(key, _names, ())
+
+    def uses(self, key: str) -> tuple[Use, ...]:
+        return self.take(key, lambda value: _uses(value, f"{self.path}.{key}"), ())
+
+    def entries(self, key: str) -> list[tuple[str, Any]]:
+        """The named entries of a mapping such as ``states``."""
+        values: Mapping[Any, Any] = self.take(key, _mapping, {})
+        if not values:
+            self.report(f"has no {key}", fix=f"add `{key}:` with at least one entry")
+        return [(name, values[name]) for name in values if self._is_name(key, name)]
+
+    def _is_name(self, key: str, name: Any) -> bool:
+        good = isinstance(name, str) and name.isidentifier() and name not in (ANY, SAME)
+        if not good:
+            self.report(
+                f"{_shown(name)} cannot be a name",
+                key=key,
+                fix="use letters, digits and _; quote on, off, yes, no and null",
+            )
+        return good
+
+    def finish(self) -> None:
+        for key in self.data:
+            self.report(
+                f"unknown key {key!r}", key=str(key), fix=did_you_mean(str(key), self.taken)
+            )
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else f"{type(value).__name__} {value!r}"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be text, not {_shown(value)}")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"must be true or false, not {_shown(value)}")
+    return value
+
+
+def _integer(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"must be an integer, not {_shown(value)}")
+    return value
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a mapping, not {_shown(value)}")
+    return value
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    values = value if isinstance(value, list | tuple) else [value]
+    return tuple(_text(name) for name in values)
+
+
+def _dest(value: Any) -> str:
+    return SAME if value == "=" else _text(value)
+
+
+def _worker_state(value: Any) -> WorkerState:
+    try:
+        return WorkerState(value)
+    except ValueError:
+        known = [state.value for state in WorkerState]
+        raise ValueError(
+            f"unknown worker state {value!r}; {did_you_mean(str(value), known)}"
+        ) from None
+
+
+def _exit_code(value: Any) -> int | str:
+    if value in ("worker", "signal"):
+        return str(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 255:
+        return value
+    raise ValueError(f"must be 0 to 255, `worker` or `signal`, not {_shown(value)}")
+
+
+def _uses(value: Any, path: str) -> tuple[Use, ...]:
+    entries = value if isinstance(value, list | tuple) else [value]
+    return tuple(_use(entry, path) for entry in entries)
+
+
+def _use(entry: Any, path: str) -> Use:
+    if isinstance(entry, str):
+        return Use(entry, path=path)
+    if isinstance(entry, Mapping) and len(entry) == 1:
+        ((name, arguments),) = entry.items()
+        return Use(_text(name), arguments, path=path)
+    raise ValueError(f"must be a name or `name: parameters`, not {_shown(entry)}")

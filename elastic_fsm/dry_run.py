@@ -1,0 +1,45 @@
+"""What a run would start, as text: the commands, their environments and their files."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from elastic_fsm.config.masking import mask_env
+from elastic_fsm.launch import preview
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from elastic_fsm.launch import Prepared
+    from elastic_fsm.launchers.base import WorkerPlan
+
+__all__ = ["describe"]
+
+
+def describe(prepared: Prepared) -> str:
+    """The launch plan, secrets masked. The port is chosen at the start and shown as 0."""
+    machine = prepared.machine.spec
+    lines = [
+        f"run {prepared.run_id} on {prepared.host}: nothing is started",
+        f"machine: {len(machine.states)} states, {len(machine.transitions)} transitions, "
+        "no problems",
+        "MASTER_PORT is chosen at each start",
+    ]
+    for worker in preview(prepared).workers:
+        lines += ["", *_worker(worker)]
+    return "\n".join(lines) + "\n"
+
+
+def _worker(worker: WorkerPlan) -> Iterator[str]:
+    yield f"rank {worker.global_rank} (local rank {worker.local_rank}):"
+    yield f"  command  {shlex.join(worker.argv)}"
+    if worker.cwd:
+        yield f"  cwd      {worker.cwd}"
+    yield f"  stdin    {'of the agent' if worker.stdin else 'none'}"
+    yield f"  stdout   {worker.stdout or 'of the agent'}"
+    yield f"  stderr   {worker.stderr or 'of the agent'}"
+    yield f"  errors   {worker.error_file or 'none'}"
+    for name, value in sorted(mask_env(worker.env).items()):
+        if name != "MASTER_PORT":
+            yield f"  {name}={shlex.quote(value)}"

@@ -1,0 +1,43 @@
+"""The snapshot that conditions may read: what the agent knows at the moment of an event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Facts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known now. Ranks are local; times are monotonic seconds.
+
+    ``exit_codes`` holds those that ended in this attempt, in the order in which they ended, -n
+    for a death by signal n; ``stopped`` are those among them that the agent ended.
+    """
+
+    now: float = 0.0
+    entered_at: float = 0.0
+    """When the current state was entered."""
+    attempt: int = -1
+    local_world_size: int = 1
+    alive: tuple[int, ...] = ()
+    exit_codes: Mapping[int, int] = field(default_factory=dict)
+    stopped: tuple[int, ...] = ()
+    max_restarts: int = 0
+    restarts_left: int = 0
+    membership_restarts: int = 0
+    """How often the group was formed anew because nodes came or went."""
+    nodes_waiting: int = 0
+
+    @property
+    def failures(self) -> dict[int, int]:
+        """Exit codes of the workers that failed by themselves."""
+        return {
+            rank: code
+            for rank, code in self.exit_codes.items()
+            if code != 0 and rank not in self.stopped
+        }

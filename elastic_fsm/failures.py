@@ -1,0 +1,123 @@
+"""Why a worker failed: its error file, its signal, and the exception for callers.
+
+The error file is torch's: one JSON object, ``{"message": {"message": "<Type>: <text>",
+"extraInfo": {"py_callstack": "...", "timestamp": "<epoch seconds>"}}}``; a plain string as the
+outer message, with a timestamp beside it, is read too.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ChildFailedError", "ProcessFailure", "describe_exit", "shell_code", "signal_name"]
+
+
+def signal_name(exit_code: int) -> str:
+    """``SIGKILL`` for -9; empty for a worker that was not ended by a signal."""
+    if exit_code >= 0:
+        return ""
+    try:
+        return signal.Signals(-exit_code).name
+    except ValueError:  # real-time signals have no name of their own
+        return f"signal {-exit_code}"
+
+
+def shell_code(exit_code: int) -> int:
+    """The exit code as a shell shows it: 128 + n for a death by signal n."""
+    return 128 - exit_code if exit_code < 0 else exit_code
+
+
+def describe_exit(exit_code: int) -> str:
+    """``exited with 3`` or ``was ended by SIGKILL (-9)``."""
+    if exit_code < 0:
+        return f"was ended by {signal_name(exit_code)} ({exit_code})"
+    return f"exited with {exit_code}"
+
+
+@dataclass
+class ProcessFailure:
+    """One failed worker. ``timestamp`` is epoch seconds: of the error file, else of the exit.
+
+    Beyond torch's members, ``reason`` says why the agent could not start or had to end it, and
+    ``stderr_tail`` holds its last lines of standard error.
+    """
+
+    local_rank: int
+    pid: int
+    exitcode: int
+    error_file: str = ""
+    timestamp: float = 0.0
+    reason: str = ""
+    stderr_tail: list[str] = field(default_factory=list)
+    error_file_data: dict[str, Any] = field(default_factory=dict)
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        self.error_file_data = self.error_file_data or read_error_file(self.error_file)
+        text, timestamp = _message_of(self.error_file_data)
+        self.message = self.message or text or self.reason
+        self.timestamp = timestamp or self.timestamp or time.time()
+
+    @property
+    def traceback(self) -> str:
+        """The Python call stack from the error file; empty when there is none."""
+        return str(_extra_info(self.error_file_data).get("py_callstack", ""))
+
+    def signal_name(self) -> str:
+        """The name of the signal that ended the worker; empty when none did."""
+        return signal_name(self.exitcode)
+
+
+class ChildFailedError(Exception):
+    """Workers failed and there was no restart left; ``failures`` holds them by global rank."""
+
+    def __init__(self, name: str, failures: dict[int, ProcessFailure]) -> None:
+        if not failures:
+            raise ValueError("a ChildFailedError needs at least one failure")
+        self.name = name
+        self.failures = failures
+        rank, first = self.get_first_failure()
+        super().__init__(
+            f"{name}: rank {rank} (pid {first.pid}) {describe_exit(first.exitcode)}"
+            + (f": {first.message}" if first.message else "")
+        )
+
+    def get_first_failure(self) -> tuple[int, ProcessFailure]:
+        """The failure with the earliest timestamp, with its global rank."""
+        return min(self.failures.items(), key=lambda item: item[1].timestamp)
+
+
+def read_error_file(path: str) -> dict[str, Any]:
+    """What a worker left about its error; empty when there is nothing that can be read."""
+    if not path:
+        return {}
+    try:
+        data = json.loads(Path(path).read_bytes())
+    except (OSError, ValueError):  # absent, or cut off by the death of its writer
+        return {}
+    return data if isinstance(data, dict) else {"message": str(data)}
+
+
+def _extra_info(data: dict[str, Any]) -> dict[str, Any]:
+    message = data.get("message")
+    extra = message.get("extraInfo") if isinstance(message, dict) else None
+    return extra if isinstance(extra, dict) else {}
+
+
+def _message_of(data: dict[str, Any]) -> tuple[str, float]:
+    message = data.get("message", "")
+    if isinstance(message, dict):
+        return str(message.get("message", "")), _seconds(_extra_info(data).get("timestamp"))
+    return str(message), _seconds(data.get("timestamp"))
+
+
+def _seconds(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return 0.0

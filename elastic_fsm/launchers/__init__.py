@@ -1,0 +1,1 @@
+"""How workers are started, signalled and reaped."""

@@ -1,0 +1,89 @@
+"""The port of a launcher: what is about to start, as data, and the four things asked of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+__all__ = ["ExitWatcher", "LaunchPlan", "Launcher", "WorkerPlan"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """One worker to be started: ``env`` is laid over the agent's own environment.
+
+    ``stdout`` and ``stderr`` are files to append to, None is the agent's own stream.
+    ``stdin`` says whether the worker gets the agent's standard input; else it reads nothing.
+    """
+
+    local_rank: int
+    global_rank: int
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    stdout: Path | None = None
+    stderr: Path | None = None
+    error_file: Path | None = None
+    stdin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """All workers of this node for one attempt; can be printed, and compared in a test."""
+
+    attempt: int
+    workers: tuple[WorkerPlan, ...]
+
+
+class ExitWatcher(Protocol):
+    """Tells when a child has ended, without reaping it."""
+
+    def watch(self, pid: int, on_exit: Callable[[int, int], None]) -> None:
+        """Call ``on_exit(pid, exit_code)`` once."""
+        ...
+
+    def forget(self, pid: int) -> None:
+        """Do not call any more."""
+        ...
+
+
+class Launcher(ABC):
+    """Starts, signals and reaps workers. Nothing here waits; answers come as events.
+
+    Every event that it posts is marked with the attempt of the plan it was started with.
+    """
+
+    @abstractmethod
+    def start(self, plan: LaunchPlan) -> None:
+        """Start all workers of a plan.
+
+        Answered by ``workers_started`` (``pids`` by local rank). A worker that cannot be
+        started counts as one that ended at once: ``worker_exited`` with 126 or 127 and a
+        ``reason``; those after it are not started. Every end of a worker is told by
+        ``worker_exited`` (``local_rank``, ``pid``, ``exit_code``, ``stopped_by_agent``).
+        """
+
+    @abstractmethod
+    def stop(self, attempt: int, signal: str, grace: float | None) -> None:
+        """Send ``signal`` to all workers and what they started, SIGKILL after ``grace`` seconds.
+
+        Answered by exactly one ``workers_stopped`` when nothing of the attempt is left and
+        everything has been reaped, also when nothing was alive, or by ``workers_stuck``
+        (``pids``). A stop that is asked for during another joins it.
+        """
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Cut the grace of the stop under way short; does nothing when there is none."""
+
+    @abstractmethod
+    def close(self) -> list[int]:
+        """Kill and reap whatever is left, waiting a few seconds at most.
+
+        Returns the pids of those that could not be ended; calling it again does nothing.
+        """

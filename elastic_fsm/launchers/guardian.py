@@ -1,0 +1,117 @@
+"""The process that outlives the agent: when the agent dies, its workers die too.
+
+Theory of operation. The guardian reads a pipe whose other end only the agent holds. The agent
+writes the pid and start time of each worker, and ``done`` before an orderly end. End-of-file
+without ``done`` means that the agent is gone, by SIGKILL or a crash; then everything that
+descends from a worker is killed: what carries the mark in its environment, what sits in a
+worker's session or group, and their descendants, again and again until nothing is found.
+
+It costs one start of a bare interpreter beside the agent. A parent-death signal would need code
+between fork and exec (2 ms for each worker) and reaches neither grandchildren nor sessions of
+their own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from elastic_fsm.launchers.procfs import all_stats, has_mark, read_stat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from elastic_fsm.launchers.procfs import Stat
+
+__all__ = ["Guardian", "main"]
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+_CODE = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from elastic_fsm.launchers.guardian import main; main(sys.argv[2])"
+)
+
+
+class Guardian:
+    """The agent's side: starts the guardian and keeps it informed."""
+
+    def __init__(self, mark: str) -> None:
+        root = str(Path(__file__).parents[2])
+        # Its own session and no terminal: what stops the agent must not stop its guardian.
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _CODE, root, mark],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        )
+
+    @property
+    def pid(self) -> int:
+        """So that the agent does not take it for a stray of a worker."""
+        return self._process.pid
+
+    def add(self, pid: int) -> None:
+        """A worker was started; the start time tells it from a later process of the same pid."""
+        stat = read_stat(pid)
+        self._tell(f"{pid} {stat.started if stat else 0}\n")
+
+    def dismiss(self) -> None:
+        """The agent ends in good order; nothing is left to guard."""
+        self._tell("done\n")
+        with suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        self._process.wait()
+
+    def _tell(self, line: str) -> None:
+        # A guardian that has died cannot be helped; the agent still cleans up after itself.
+        with suppress(OSError, ValueError):
+            assert self._process.stdin is not None
+            os.write(self._process.stdin.fileno(), line.encode())
+
+
+def main(mark: str) -> None:
+    """The guardian's side: wait for the agent's end, then leave nothing of its workers."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    workers: dict[int, int] = {}
+    for line in sys.stdin:
+        if line == "done\n":
+            return
+        pid, started = line.split()
+        workers[int(pid)] = int(started)
+    while victims := _victims(all_stats(), workers, mark):
+        for pid in victims:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _victims(stats: Mapping[int, Stat], workers: Mapping[int, int], mark: str) -> set[int]:
+    """Living processes that belong to a worker."""
+    ours = {pid for pid, started in workers.items() if _is_same(stats.get(pid), started)}
+    found = {
+        stat.pid
+        for stat in stats.values()
+        if stat.session in ours or stat.group in ours or has_mark(stat.pid, mark)
+    }
+    found |= _descendants(stats, found)
+    return {pid for pid in found if not stats[pid].ended and pid != os.getpid()}
+
+
+def _is_same(stat: Stat | None, started: int) -> bool:
+    """A worker's pid still means that worker, or nobody: a pid in use as a session is kept."""
+    return stat is None or stat.started == started
+
+
+def _descendants(stats: Mapping[int, Stat], roots: set[int]) -> set[int]:
+    found = set(roots)
+    while more := {s.pid for s in stats.values() if s.parent in found and s.pid not in found}:
+        found |= more
+    return found

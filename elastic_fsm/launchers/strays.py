@@ -1,0 +1,86 @@
+"""What workers leave behind: processes that left their group, their session and their parent.
+
+On Linux the agent makes itself the *subreaper*: an orphan below it becomes its child, however
+often it forked and whatever session it chose, and so is found by looking at one list. Elsewhere
+only the workers' process groups can be reached.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from elastic_fsm.launchers.procfs import children_of_this_process, has_mark, read_stat
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Collection
+
+__all__ = ["Strays"]
+
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
+
+
+class Strays:
+    """Finds the orphans of workers among this process's children.
+
+    ``sole_owner`` says that this process starts no other children than ours (the command line);
+    then every unknown child is a worker's orphan, and those that have ended are reaped too. In
+    a program of the user's own only what carries the mark, or sits in a worker's session, is.
+    """
+
+    def __init__(self, mark: str, *, sole_owner: bool) -> None:
+        self._mark = mark
+        self._sole_owner = sole_owner
+        self._was_subreaper: bool | None = None
+
+    def adopt(self) -> None:
+        """Become the parent of all orphans below this process; undone by :meth:`release`."""
+        if sys.platform == "linux":
+            libc = ctypes.CDLL(None, use_errno=True)
+            before = ctypes.c_int(0)
+            libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+            if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0:
+                self._was_subreaper = bool(before.value)
+
+    def release(self) -> None:
+        """Be what this process was before."""
+        if self._was_subreaper is False:
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        self._was_subreaper = None
+
+    def find(self, known: Collection[int], sessions: Collection[int]) -> list[int]:
+        """Living children that are neither ``known`` nor the user's own; ended ones are reaped.
+
+        ``sessions`` are the pids of the workers, each the leader of a session.
+        """
+        if self._was_subreaper is None:
+            return []
+        unknown = [pid for pid in children_of_this_process() if pid not in known]
+        return [pid for pid in unknown if self._is_living_stray(pid, sessions)]
+
+    def _is_living_stray(self, pid: int, sessions: Collection[int]) -> bool:
+        stat = read_stat(pid)
+        if stat is None:
+            return False
+        if stat.ended:
+            if self._sole_owner:
+                reap(pid)
+            return False
+        return self._sole_owner or stat.session in sessions or has_mark(pid, self._mark)
+
+
+def reap(pid: int) -> None:
+    """Take the status of a child that has ended; one that is not ours any more is left alone."""
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    """Signal one process, if it is still there."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)

@@ -1,0 +1,64 @@
+"""Log files as files: how they are opened for a worker, and how a report reads their end.
+
+A worker gets the descriptor of its own file and writes without the agent in between. The file
+is opened for appending, because a worker's children inherit the descriptor and may open the
+same file again: with ``O_APPEND`` no writer can write over another's lines.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["last_lines", "open_log"]
+
+
+def open_log(path: Path) -> int:
+    """Open ``path`` for appending, create it if need be, and return the descriptor.
+
+    The descriptor is closed on exec; whoever starts the worker duplicates it to 1 or 2. The
+    folder must exist. Raises OSError.
+    """
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def last_lines(path: Path, count: int, *, limit_bytes: int = 64 * 1024) -> list[str]:
+    """The last ``count`` lines of a file without their ends, oldest first.
+
+    Only the file's last ``limit_bytes`` are read, so a huge log costs no more than a small one.
+    A line cut by that limit is left out, unless it is the only one. Invalid UTF-8 is replaced;
+    of a progress bar only its last picture (the text after the last carriage return) is kept.
+    A file that is missing or cannot be read has no lines: a report about a failure must not
+    fail over it.
+    """
+    try:
+        data, is_cut = _read_end(path, limit_bytes)
+    except OSError:
+        return []
+    lines = data.split(b"\n")
+    if is_cut and len(lines) > 1 and any(lines[1:]):
+        del lines[0]
+    if not lines[-1]:
+        del lines[-1]
+    return [_as_shown(line) for line in lines[max(0, len(lines) - count) :]]
+
+
+def _read_end(path: Path, limit: int) -> tuple[bytes, bool]:
+    """The file's last bytes, and whether they begin in the middle of a line."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        # One byte more than asked for tells whether the first line is whole.
+        start = max(0, size - limit - 1)
+        file.seek(start)
+        data = file.read(size - start)
+    if size <= limit:
+        return data, False
+    return data[1:], data[:1] != b"\n"
+
+
+def _as_shown(line: bytes) -> str:
+    """What a terminal would show of the line."""
+    return line.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace")

@@ -1,0 +1,215 @@
+"""The checked declaration plus the current state: an event goes in, a step comes out.
+
+This is the only file that knows the ``transitions`` library. The library decides which
+transition is taken and changes the state; everything it is given as a callback only *records*,
+so that a step is data and the work is done by the agent after the step is in the journal.
+Four traps of the library are kept out here: strings are never handed to it (it would import
+them), conditions are made real booleans, ``any`` never includes final states, and an event that
+a state does not know never reaches it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import transitions
+
+from elastic_fsm.binding import bind
+from elastic_fsm.checks import check
+from elastic_fsm.declaration import SAME, read_machine
+from elastic_fsm.problems import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from elastic_fsm.binding import Rules
+    from elastic_fsm.declaration import MachineSpec, StateSpec, TransitionSpec, Use
+    from elastic_fsm.events import Event
+    from elastic_fsm.facts import Facts
+    from elastic_fsm.registry import Registry
+
+__all__ = ["ConditionFailed", "Ignored", "Machine", "Step", "Verdict", "load_machine"]
+
+_LIBRARY_NAME = "elastic_fsm"
+
+
+class _Quiet(logging.Filter):
+    """The library logs six lines for each trigger; ours is told by the journal."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.args and str(next(iter(record.args))).startswith(_LIBRARY_NAME))
+
+
+logging.getLogger("transitions.core").addFilter(_Quiet())
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one condition said about one transition; ``held`` is after ``unless`` is applied."""
+
+    transition: str
+    condition: str
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A transition taken: data for the journal and the agent.
+
+    ``actions`` are in the order in which they must run: before, on_exit, on_enter, after.
+    ``entered`` says whether a state was left and entered, which an internal transition does not.
+    """
+
+    transition: str
+    trigger: str
+    source: str
+    dest: str
+    entered: bool
+    actions: tuple[Use, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """No transition was taken; ``verdicts`` say which conditions refused which transition."""
+
+    trigger: str
+    state: str
+    verdicts: tuple[Verdict, ...] = ()
+
+
+class ConditionFailed(Exception):
+    """A condition raised; the state is unchanged. The cause is the original exception."""
+
+    def __init__(self, transition: str, condition: str, cause: Exception) -> None:
+        super().__init__(f"condition {condition} of {transition}: {type(cause).__name__}: {cause}")
+        self.transition = transition
+        self.condition = condition
+
+
+@dataclass(slots=True)
+class _Record:
+    """What the library's callbacks note down during one trigger."""
+
+    taken: TransitionSpec | None = None
+    actions: list[Use] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
+
+
+class _Model:
+    """The library's model: a private, empty object, so that no name can clash."""
+
+    state: str
+
+
+class Machine:
+    """A declaration that has been checked, and where it is now."""
+
+    def __init__(self, spec: MachineSpec, rules: Rules) -> None:
+        self.spec = spec
+        self.rules = rules
+        self._model = _Model()
+        self._record = _Record()
+        self._library = transitions.Machine(
+            self._model,
+            states=[self._state(state) for state in spec.states.values()],
+            initial=spec.initial,
+            auto_transitions=False,
+            send_event=True,
+            name=_LIBRARY_NAME,
+        )
+        for state in spec.states:
+            for trigger in spec.triggers():
+                for transition in spec.candidates(state, trigger):
+                    self._add(transition, state)
+
+    @property
+    def state(self) -> StateSpec:
+        """The current state."""
+        return self.spec.states[self._model.state]
+
+    def step(self, event: Event, facts: Facts) -> Step | Ignored:
+        """Take the first transition whose conditions hold; the state is all that changes.
+
+        Raises :class:`ConditionFailed` when a condition raises.
+        """
+        source = self._model.state
+        self._record = record = _Record()
+        if self._knows(source, event.name):
+            self._library.events[event.name].trigger(self._model, event, facts)
+        if record.taken is None:
+            return Ignored(event.name, source, tuple(record.verdicts))
+        return Step(
+            transition=record.taken.name,
+            trigger=event.name,
+            source=source,
+            dest=self._model.state,
+            entered=record.taken.dest is not None,
+            actions=tuple(record.actions),
+            verdicts=tuple(record.verdicts),
+        )
+
+    def _knows(self, state: str, trigger: str) -> bool:
+        known = self._library.events.get(trigger)
+        return known is not None and state in known.transitions
+
+    def _state(self, spec: StateSpec) -> dict[str, Any]:
+        return {
+            "name": spec.name,
+            "on_enter": [self._noting(use) for use in spec.on_enter],
+            "on_exit": [self._noting(use) for use in spec.on_exit],
+        }
+
+    def _add(self, spec: TransitionSpec, source: str) -> None:
+        self._library.add_transition(
+            spec.trigger,
+            source,
+            "=" if spec.dest == SAME else spec.dest,
+            conditions=[self._asking(spec, use, holds_when=True) for use in spec.conditions],
+            unless=[self._asking(spec, use, holds_when=False) for use in spec.unless],
+            before=[self._taking(spec), *(self._noting(use) for use in spec.before)],
+            after=[self._noting(use) for use in spec.after],
+        )
+
+    def _taking(self, spec: TransitionSpec) -> Callable[[Any], None]:
+        def take(_: Any) -> None:
+            self._record.taken = spec
+
+        return take
+
+    def _noting(self, use: Use) -> Callable[[Any], None]:
+        def note(_: Any) -> None:
+            self._record.actions.append(use)
+
+        return note
+
+    def _asking(self, spec: TransitionSpec, use: Use, *, holds_when: bool) -> Callable[[Any], bool]:
+        function = self.rules.conditions[use]
+        text = str(use) if holds_when else f"unless {use}"
+
+        def ask(data: Any) -> bool:
+            event, facts = data.args
+            try:
+                answer = bool(function(event, facts))
+            except Exception as error:
+                raise ConditionFailed(spec.name, str(use), error) from error
+            self._record.verdicts.append(Verdict(spec.name, text, answer is holds_when))
+            return answer
+
+        return ask
+
+
+def load_machine(data: Any, registry: Registry, settings: Mapping[str, Any]) -> Machine:
+    """Read, bind and check a declaration.
+
+    ``settings`` are the run's configuration values, which the declaration may name
+    (``stop.signals``). Raises :class:`BadInput` with every problem found.
+    """
+    spec, problems = read_machine(data)
+    rules, unbound = bind(spec, registry, settings)
+    problems += unbound + check(spec, rules, registry.answers())
+    if problems:
+        raise BadInput(problems)
+    return Machine(spec, rules)

@@ -1,0 +1,67 @@
+"""What happened, in words: one line for each change of state, made from its journal record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.failures import describe_exit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["because", "state_change"]
+
+
+def state_change(record: Mapping[str, Any]) -> str | None:
+    """``HEALTHY -> UNHEALTHY [worker_lost] rank 3 …``; None for a record without a change."""
+    if "note" in record:
+        return str(record["note"])
+    if record["outcome"] != "step" or not record["entered"]:
+        return None
+    arrow = f"{record['source']} -> {record['dest']} [{record['transition']}]"
+    return f"{arrow} {because(record)}"
+
+
+def because(record: Mapping[str, Any]) -> str:
+    """The event of a record, as a clause."""
+    event = record["event"]
+    words = _WORDS.get(event["name"])
+    if words is not None:
+        return words(event["data"], record["facts"])
+    after = event["data"].get("after")
+    return f"{event['name']} after {after:g} s" if after else event["name"]
+
+
+def _exited(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    who = f"local rank {data['local_rank']}"
+    if data["reason"]:
+        return f"{who} {data['reason']}"
+    return f"{who} (pid {data['pid']}) {describe_exit(data['exit_code'])}"
+
+
+def _completed(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    world = data["world"]
+    nodes = len(world["nodes"])
+    meeting = f"{world['master_addr']}:{world['master_port']}"
+    return f"round {world['round']}: {nodes} node{'s' * (nodes != 1)}, workers meet at {meeting}"
+
+
+def _stopped(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    return f"all workers are down; restarts left: {facts['restarts_left']}"
+
+
+_WORDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
+    "run_requested": lambda data, facts: "the run begins",
+    "rendezvous_completed": _completed,
+    "rendezvous_failed": lambda data, facts: f"no rendezvous: {data['reason']}",
+    "spare_assigned": lambda data, facts: "there are enough nodes without this one",
+    "run_finished": lambda data, facts: "the other nodes finished the run",
+    "membership_changed": lambda data, facts: f"nodes changed: {data.get('reason', '')}",
+    "workers_started": lambda data, facts: f"{len(data['pids'])} workers run",
+    "worker_exited": _exited,
+    "workers_stopped": _stopped,
+    "workers_stuck": lambda data, facts: f"SIGKILL did not end {data['pids']}",
+    "barrier_passed": lambda data, facts: "all nodes are done",
+    "signal_received": lambda data, facts: f"{data['signal']} was received",
+    "action_failed": lambda data, facts: f"the agent's {data['name']} failed: {data['error']}",
+}

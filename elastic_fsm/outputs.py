@@ -1,0 +1,97 @@
+"""The workers' output: the folders of an attempt, the files followed to the console."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.logs.files import last_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from elastic_fsm.group import WorkerSpec
+    from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
+    from elastic_fsm.launchers.plan import Planner
+    from elastic_fsm.logs.console import Console
+
+__all__ = ["WorkerOutputs"]
+
+
+class WorkerOutputs:
+    """Follows the files of one attempt after the other; ``logs`` is the group of that name."""
+
+    def __init__(
+        self,
+        *,
+        console: Console,
+        planner: Planner,
+        logs: Mapping[str, Any],
+        spec: WorkerSpec,
+        host: str,
+    ) -> None:
+        self._console = console
+        self._planner = planner
+        self._logs = logs
+        self._spec = spec
+        self._host = host
+        self._followed: list[Path] = []
+        self._passing: list[Path] = []
+
+    def attach(self, plan: LaunchPlan) -> None:
+        """Make the folders, follow the files that the console shows."""
+        for worker in plan.workers:
+            if worker.error_file is not None:
+                worker.error_file.parent.mkdir(parents=True, exist_ok=True)
+            for path in (worker.stdout, worker.stderr):
+                if path is not None:
+                    path.touch()
+            if self._is_shown(worker):
+                self._follow(worker)
+
+    def detach(self) -> None:
+        """The writers have ended: show what is left of their last lines."""
+        for path in self._followed:
+            self._console.finish(path)
+        self._passing += self._followed
+        self._followed = []
+
+    def last_lines(self, attempt: int, local_rank: int) -> list[str]:
+        """The last lines of a worker's standard error; none where it went to the terminal."""
+        folder = self._planner.worker_dir(attempt, local_rank)
+        return [] if folder is None else last_lines(folder / "stderr.log", self._logs["tail_lines"])
+
+    def error_file(self, attempt: int, local_rank: int) -> str:
+        """Path of a worker's error file; empty when there is none."""
+        folder = self._planner.worker_dir(attempt, local_rank)
+        return str(folder / "error.json") if folder and (folder / "error.json").exists() else ""
+
+    def discard_passing(self) -> None:
+        """With ``logs=console`` nothing is kept; to be called when all has been shown."""
+        if self._logs["mode"] == "console":
+            for path in self._passing:
+                path.unlink(missing_ok=True)
+
+    def _is_shown(self, worker: WorkerPlan) -> bool:
+        ranks = self._logs["console_ranks"]
+        chosen = ranks is None or worker.global_rank in ranks
+        return chosen and self._logs["mode"] in ("tee", "console")
+
+    def _follow(self, worker: WorkerPlan) -> None:
+        prefix = self._prefix(worker)
+        if worker.stdout is not None:
+            self._console.follow(worker.stdout, stream="stdout", prefix=prefix)
+            self._followed.append(worker.stdout)
+        if worker.stderr is not None:
+            self._console.follow(worker.stderr, stream="stderr", prefix=prefix)
+            self._followed.append(worker.stderr)
+
+    def _prefix(self, worker: WorkerPlan) -> bytes:
+        text: str = self._logs["prefix"].format(
+            role=self._spec.role,
+            rank=worker.global_rank,
+            local_rank=worker.local_rank,
+            host=self._host,
+            node_rank=worker.env.get("GROUP_RANK", ""),
+        )
+        return text.encode()

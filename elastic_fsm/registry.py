@@ -1,0 +1,142 @@
+"""What a declaration may name: conditions, actions and delays, with what the checks must know.
+
+A declaration holds names, never code. The three decorators only *mark* a function; a
+:class:`Registry` collects the marked functions of the modules it is given, so that there is no
+global table and two runs in one process may know different names.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+
+from elastic_fsm.problems import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import ModuleType
+
+__all__ = ["Kind", "Registry", "Rule", "action", "condition", "delay"]
+
+Kind = Literal["condition", "action", "delay"]
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_MARK = "__elastic_fsm_rule__"
+
+# How many leading arguments the caller supplies; the others are parameters of the declaration.
+_SUPPLIED: dict[Kind, int] = {"condition": 2, "action": 2, "delay": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A registered function and what is declared about it."""
+
+    kind: Kind
+    name: str
+    function: Callable[..., Any]
+    parameters: tuple[str, ...]
+    required: int
+    answers: tuple[str, ...] = ()
+    optional: bool = False
+    check: Callable[..., None] | None = None
+
+    @property
+    def doc(self) -> str:
+        """The first sentence of the function's docstring."""
+        return (inspect.getdoc(self.function) or "").split("\n\n")[0].replace("\n", " ")
+
+
+@overload
+def condition(function: F, /) -> F: ...
+@overload
+def condition(*, check: Callable[..., None] | None = None) -> Callable[[F], F]: ...
+def condition(function: F | None = None, /, *, check: Callable[..., None] | None = None) -> Any:
+    """Mark ``function(event, facts, **parameters) -> bool`` as a condition; it must be pure.
+
+    ``check(**parameters)`` is called once, at load, and raises ``ValueError`` for parameters
+    that cannot work.
+    """
+    return _mark("condition", function, check=check)
+
+
+@overload
+def action(function: F, /) -> F: ...
+@overload
+def action(*, answers: Iterable[str] = (), optional: bool = False) -> Callable[[F], F]: ...
+def action(
+    function: F | None = None, /, *, answers: Iterable[str] = (), optional: bool = False
+) -> Any:
+    """Mark ``function(agent, event, **parameters) -> None`` as an action.
+
+    ``answers`` are the events that may follow from it: the checks demand that the state which
+    waits for them reacts to each. An ``optional`` action (a note, a notification) that raises
+    is only journalled.
+    """
+    return _mark("action", function, answers=tuple(answers), optional=optional)
+
+
+def delay(function: F, /) -> F:
+    """Mark ``function(facts, settings) -> seconds | None`` as a delay for a state's timeouts."""
+    marked: F = _mark("delay", function)
+    return marked
+
+
+def _mark(kind: Kind, function: F | None, **declared: Any) -> Any:
+    def mark(marked: F) -> F:
+        setattr(marked, _MARK, _rule(kind, marked, **declared))
+        return marked
+
+    return mark if function is None else mark(function)
+
+
+def _rule(kind: Kind, function: Callable[..., Any], **declared: Any) -> Rule:
+    arguments = list(inspect.signature(function).parameters.values())[_SUPPLIED[kind] :]
+    return Rule(
+        kind=kind,
+        name=function.__name__,
+        function=function,
+        parameters=tuple(argument.name for argument in arguments),
+        required=sum(argument.default is inspect.Parameter.empty for argument in arguments),
+        **declared,
+    )
+
+
+class Registry:
+    """The rules that a declaration may use, by kind and name."""
+
+    def __init__(self, modules: Iterable[ModuleType] = ()) -> None:
+        self._rules: dict[tuple[Kind, str], Rule] = {}
+        for module in modules:
+            self.add_module(module)
+
+    def add_module(self, module: ModuleType) -> None:
+        """Add all marked functions of a module.
+
+        Raises ``ValueError`` when another function already has the name: silently replacing a
+        rule would change what a declaration means.
+        """
+        for value in vars(module).values():
+            rule = getattr(value, _MARK, None)
+            if isinstance(rule, Rule):
+                self._add(rule)
+
+    def _add(self, rule: Rule) -> None:
+        known = self._rules.setdefault((rule.kind, rule.name), rule)
+        if known.function is not rule.function:
+            raise ValueError(
+                f"two {rule.kind}s are named {rule.name!r}: "
+                f"{known.function.__module__} and {rule.function.__module__}"
+            )
+
+    def find(self, kind: Kind, name: str) -> Rule | None:
+        """The rule of that name, or None."""
+        return self._rules.get((kind, name))
+
+    def suggest(self, kind: Kind, name: str) -> str:
+        """What a misspelt name may have meant."""
+        return did_you_mean(name, (known for k, known in self._rules if k == kind))
+
+    def answers(self) -> set[str]:
+        """Every event that some action may be answered with."""
+        return {event for rule in self._rules.values() for event in rule.answers}

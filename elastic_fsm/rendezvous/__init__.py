@@ -1,0 +1,1 @@
+"""How nodes agree on ranks."""

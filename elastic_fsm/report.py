@@ -1,0 +1,191 @@
+"""How a run ended: causes first, consequences apart; as data for ``report.json`` and as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.failures import describe_exit, signal_name
+from elastic_fsm.group import WorkerState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from elastic_fsm.agent import Agent
+    from elastic_fsm.failures import ProcessFailure
+    from elastic_fsm.group import RunResult, WorkerExit
+    from elastic_fsm.history import Attempt
+
+__all__ = ["Report", "make_report", "render"]
+
+_WIDTH = 78
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What ``report.json`` holds: plain values only."""
+
+    values: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``json.dump``."""
+        return dict(self.values)
+
+
+def make_report(
+    agent: Agent, result: RunResult, *, run_id: str, host: str, why: str, exit_code: int
+) -> Report:
+    """The report of a run that has ended. ``why`` is the last change of state, in words."""
+    return Report(
+        {
+            "run_id": run_id,
+            "host": host,
+            "state": result.state.value,
+            "final_state": agent.machine.state.name,
+            "exit_code": exit_code,
+            "why": why,
+            "error": agent.error,
+            "signal": agent.ending_signal,
+            "restarts_used": agent.restarts_used,
+            "max_restarts": agent.group.spec.max_restarts,
+            "membership_restarts": agent.membership_restarts,
+            "attempts": [_attempt(attempt, host) for attempt in agent.history],
+        }
+    )
+
+
+def _attempt(attempt: Attempt, host: str) -> dict[str, Any]:
+    return {
+        "attempt": attempt.number,
+        "world_size": attempt.world_size,
+        "started": attempt.started,
+        "ended": attempt.ended,
+        "causes": [_cause(rank, f, host) for rank, f in attempt.failures.items()],
+        "consequences": [_consequence(e) for e in attempt.exits if e.stopped_by_agent],
+        "succeeded": [e.global_rank for e in attempt.exits if _is_success(e)],
+    }
+
+
+def _is_success(ended: WorkerExit) -> bool:
+    return ended.exit_code == 0 and not ended.stopped_by_agent
+
+
+def _cause(rank: int, failure: ProcessFailure, host: str) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "local_rank": failure.local_rank,
+        "host": host,
+        "pid": failure.pid,
+        "exit_code": failure.exitcode,
+        "signal": failure.signal_name(),
+        "time": failure.timestamp,
+        "message": failure.message,
+        "traceback": failure.traceback,
+        "error_file": failure.error_file,
+        "stderr_tail": failure.stderr_tail,
+    }
+
+
+def _consequence(ended: WorkerExit) -> dict[str, Any]:
+    return {
+        "rank": ended.global_rank,
+        "local_rank": ended.local_rank,
+        "pid": ended.pid,
+        "exit_code": ended.exit_code,
+        "signal": signal_name(ended.exit_code),
+        "time": ended.time,
+    }
+
+
+# -- as text -----------------------------------------------------------------------------------
+
+
+def render(report: Report, *, places: Sequence[tuple[str, str]] = (), hint: str = "") -> str:
+    """The report as text for a terminal: one screen, the cause at the top.
+
+    ``places`` are labelled paths to end with; ``hint`` says what the user may do.
+    """
+    values = report.values
+    lines = ["=" * _WIDTH, _headline(values)]
+    last = values["attempts"][-1] if values["attempts"] else None
+    if last and values["state"] != WorkerState.SUCCEEDED.value:
+        lines += _causes(last["causes"])
+        lines += _consequences(last["consequences"])
+    if values["error"]:
+        lines += ["", f"  the agent: {values['error']}"]
+    if hint:
+        lines += ["", f"  {hint}"]
+    if places:
+        lines += ["", *(f"  {label:<9}{path}" for label, path in places)]
+    return "\n".join([*lines, "=" * _WIDTH])
+
+
+def _headline(values: Mapping[str, Any]) -> str:
+    state = values["final_state"]
+    attempts = len(values["attempts"])
+    return (
+        f"{state}: run {values['run_id']}, exit code {values['exit_code']}, "
+        f"{attempts} attempt{'s' * (attempts != 1)}, "
+        f"{values['restarts_used']} of {values['max_restarts']} restarts used\n"
+        f"  {values['why']}"
+    )
+
+
+def _causes(causes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for same in _alike(causes):
+        first = same[0]
+        yield ""
+        yield f"  cause: {_who(same)} {describe_exit(first['exit_code'])}"
+        if first["message"]:
+            yield f"    {first['message']}"
+        if first["exit_code"] == -9:
+            yield "    not sent by the agent; often the kernel, out of memory"
+        detail = first["traceback"].splitlines() or first["stderr_tail"]
+        if detail:
+            yield "    its traceback:" if first["traceback"] else "    its last lines of stderr:"
+            yield from (f"    | {line}" for line in detail)
+
+
+def _alike(causes: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Causes that say the same, together; in the order of the first of each."""
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
+    for cause in sorted(causes, key=lambda c: float(c["time"])):
+        groups.setdefault((cause["exit_code"], _gist(cause)), []).append(cause)
+    return list(groups.values())
+
+
+def _gist(cause: Mapping[str, Any]) -> str:
+    tail = cause["stderr_tail"]
+    return str(cause["message"] or (tail[-1] if tail else ""))
+
+
+def _who(same: Sequence[Mapping[str, Any]]) -> str:
+    first = same[0]
+    if len(same) == 1:
+        return (
+            f"rank {first['rank']} (local rank {first['local_rank']}) on {first['host']}, "
+            f"pid {first['pid']},"
+        )
+    ranks = _ranges(sorted(cause["rank"] for cause in same))
+    return (
+        f"{len(same)} ranks, {ranks}, on {first['host']} "
+        f"(first: rank {first['rank']}, pid {first['pid']}),"
+    )
+
+
+def _consequences(ended: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if ended:
+        ranks = _ranges(sorted(one["rank"] for one in ended))
+        yield ""
+        yield f"  stopped by the agent: rank{'s' * (len(ended) != 1)} {ranks}"
+
+
+def _ranges(ranks: Sequence[int]) -> str:
+    """``0-3, 7``."""
+    parts: list[list[int]] = []
+    for rank in ranks:
+        if parts and rank == parts[-1][-1] + 1:
+            parts[-1].append(rank)
+        else:
+            parts.append([rank])
+    return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else f"{p[0]}" for p in parts)

@@ -1,0 +1,124 @@
+"""The folder of a run: ``<run_dir>/<run_id>/<node>/`` with a folder for each attempt in it.
+
+Nothing in it is ever deleted or overwritten. Using a run id again goes on with the attempt
+numbers; journal and report of the earlier run get a number and stay.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from elastic_fsm.problems import BadInput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["RunDir", "new_run_id", "node_name", "open_run_dir"]
+
+
+def new_run_id() -> str:
+    """A name that sorts by time and is not used by anybody else."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+
+
+def node_name() -> str:
+    """This host's own name; asks no name service, which may take half a minute."""
+    return socket.gethostname() or "localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class RunDir:
+    """The folder of a run on this node, held by this agent alone until the process ends."""
+
+    run: Path
+    node: Path
+    first_attempt: int
+    lock: int
+
+    @property
+    def journal(self) -> Path:
+        """The journal of the run in progress."""
+        return self.node / "journal.jsonl"
+
+    @property
+    def report(self) -> Path:
+        """What the last finished run says of itself."""
+        return self.node / "report.json"
+
+    @property
+    def config(self) -> Path:
+        """The resolved configuration, secrets masked."""
+        return self.node / "run.yaml"
+
+    def release(self) -> None:
+        """Let another agent use the run id."""
+        os.close(self.lock)
+
+
+def open_run_dir(base: Path, run_id: str, node: str) -> RunDir:
+    """Make the folder, or go on in it.
+
+    Raises :class:`BadInput` when it cannot be written or another agent is using it.
+    """
+    run = base.absolute() / run_id
+    folder = run / node
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = _lock(folder)
+        first_attempt = _next_number(folder, "attempt_*", "attempt_")
+        _keep_earlier(folder)
+        _point_latest(base.absolute(), run_id)
+    except OSError as error:
+        raise BadInput.of(
+            f"the run directory cannot be written: {error.strerror}: {error.filename or folder}",
+            path="run_dir",
+            fix="choose another place: run_dir=PATH",
+        ) from error
+    return RunDir(run, folder, first_attempt, lock)
+
+
+def _lock(folder: Path) -> int:
+    descriptor = os.open(folder / "agent.pid", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(descriptor, 32).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise BadInput.of(
+            f"the run id is in use by the agent with pid {holder}: {folder}",
+            path="run_id",
+            fix="choose another run_id, or wait for that run to end",
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+    return descriptor
+
+
+def _keep_earlier(folder: Path) -> None:
+    """Number the files of an earlier run with this id: ``journal.0.jsonl`` and so on."""
+    number = _next_number(folder, "journal.*.jsonl", "journal.")
+    for name in ("journal.jsonl", "report.json", "run.yaml"):
+        stem, suffix = name.split(".")
+        if (folder / name).exists():
+            (folder / name).rename(folder / f"{stem}.{number}.{suffix}")
+
+
+def _next_number(folder: Path, pattern: str, prefix: str) -> int:
+    texts = [path.name.removeprefix(prefix).split(".")[0] for path in folder.glob(pattern)]
+    return max((int(text) for text in texts if text.isdecimal()), default=-1) + 1
+
+
+def _point_latest(base: Path, run_id: str) -> None:
+    """Move the link ``latest``, in one step; a file or folder of that name is left alone."""
+    latest = base / "latest"
+    if latest.exists() and not latest.is_symlink():
+        return
+    fresh = base / f".latest.{secrets.token_hex(4)}"
+    fresh.symlink_to(run_id, target_is_directory=True)
+    fresh.replace(latest)

@@ -1,0 +1,1 @@
+"""What turns the outside world into events."""

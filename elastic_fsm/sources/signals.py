@@ -1,0 +1,86 @@
+"""Signals as events, by the interpreter's wake-up descriptor.
+
+The interpreter's own C handler writes the signal's number into a socket; the Python handler
+does nothing. So a signal interrupts no code of ours: it is an event like the others, except
+that it goes to the front of the inbox. A signal that was ignored when the agent was started
+(``nohup``, a shell's background job) stays ignored.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.events import Event
+from elastic_fsm.sources.base import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from elastic_fsm.loop import Loop
+
+__all__ = ["Signals"]
+
+
+class Signals(Source):
+    """Posts ``signal_received`` for the named signals.
+
+    Handlers belong to the main thread; started in another one, it watches nothing, and the
+    caller should say so (:attr:`available`).
+    """
+
+    def __init__(self, loop: Loop, names: Iterable[str]) -> None:
+        self._loop = loop
+        self._numbers = [signal.Signals[name] for name in sorted(set(names))]
+        self._old_handlers: dict[int, Any] = {}
+        self._old_wakeup = -1
+        self._read: socket.socket | None = None
+        self._write: socket.socket | None = None
+
+    @property
+    def available(self) -> bool:
+        """Whether handlers can be set here."""
+        return threading.current_thread() is threading.main_thread()
+
+    def start(self) -> None:
+        """Set the handlers; what was set before comes back at :meth:`close`."""
+        if not self.available:
+            return
+        self._read, self._write = socket.socketpair()
+        self._read.setblocking(False)
+        self._write.setblocking(False)
+        self._loop.watch(self._read, self._post_all)
+        self._old_wakeup = signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
+        for number in self._numbers:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._old_handlers[number] = signal.signal(number, _do_nothing)
+
+    def close(self) -> None:
+        """Give the signals back to whoever had them."""
+        if self._read is None or self._write is None:
+            return
+        for number, handler in self._old_handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._old_handlers.clear()
+        signal.set_wakeup_fd(self._old_wakeup)
+        self._loop.unwatch(self._read)
+        self._read.close()
+        self._write.close()
+        self._read = self._write = None
+
+    def _post_all(self) -> None:
+        numbers = b""
+        with suppress(BlockingIOError):
+            numbers = self._read.recv(4096) if self._read else b""
+        # Last first, since each goes to the front.
+        for number in reversed(numbers):
+            if number in self._old_handlers:
+                name = signal.Signals(number).name
+                self._loop.post_first(Event("signal_received", {"signal": name}))
+
+
+def _do_nothing(number: int, frame: Any) -> None:
+    """The wake-up descriptor has already told everything."""
