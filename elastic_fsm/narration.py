@@ -34,9 +34,8 @@ def because(record: Mapping[str, Any]) -> str:
 
 def _exited(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     who = f"local rank {data['local_rank']}"
-    if data["reason"]:
-        return f"{who} {data['reason']}"
-    return f"{who} (pid {data['pid']}) {describe_exit(data['exit_code'])}"
+    reason = f": {data['reason']}" if data["reason"] else ""
+    return f"{who} (pid {data['pid']}) {describe_exit(data['exit_code'])}{reason}"
 
 
 def _completed(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:

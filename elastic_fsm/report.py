@@ -106,13 +106,11 @@ def render(report: Report, *, places: Sequence[tuple[str, str]] = (), hint: str 
     ``places`` are labelled paths to end with; ``hint`` says what the user may do.
     """
     values = report.values
-    lines = ["=" * _WIDTH, _headline(values)]
-    last = values["attempts"][-1] if values["attempts"] else None
-    if last and values["state"] != WorkerState.SUCCEEDED.value:
-        lines += _causes(last["causes"])
-        lines += _consequences(last["consequences"])
-    if values["error"]:
-        lines += ["", f"  the agent: {values['error']}"]
+    *earlier, last = values["attempts"] or [{"causes": [], "consequences": []}]
+    lines = ["=" * _WIDTH, _headline(values), *_reason(values, last)]
+    if values["state"] != WorkerState.SUCCEEDED.value:
+        lines += [*_causes(last["causes"]), *_consequences(last["consequences"])]
+    lines += _earlier(earlier)
     if hint:
         lines += ["", f"  {hint}"]
     if places:
@@ -121,14 +119,37 @@ def render(report: Report, *, places: Sequence[tuple[str, str]] = (), hint: str 
 
 
 def _headline(values: Mapping[str, Any]) -> str:
-    state = values["final_state"]
     attempts = len(values["attempts"])
     return (
-        f"{state}: run {values['run_id']}, exit code {values['exit_code']}, "
+        f"{values['final_state']}: run {values['run_id']}, exit code {values['exit_code']}, "
         f"{attempts} attempt{'s' * (attempts != 1)}, "
-        f"{values['restarts_used']} of {values['max_restarts']} restarts used\n"
-        f"  {values['why']}"
+        f"{values['restarts_used']} of {values['max_restarts']} restarts used"
     )
+
+
+def _reason(values: Mapping[str, Any], last: Mapping[str, Any]) -> Iterator[str]:
+    """Why it ended, where no worker is to blame."""
+    if values["error"]:
+        yield f"  the agent's own code failed: {values['error']}"
+    if values["state"] == WorkerState.STOPPED.value and values["signal"]:
+        yield f"  told to stop by {values['signal']}"
+    elif values["state"] != WorkerState.SUCCEEDED.value and not last["causes"]:
+        yield f"  {values['why']}"
+
+
+def _earlier(attempts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each attempt before the last, so that a good end does not hide them."""
+    if attempts:
+        yield ""
+    for attempt in attempts:
+        causes = sorted(attempt["causes"], key=lambda cause: float(cause["time"]))
+        yield f"  attempt {attempt['attempt']}: " + (_brief(causes[0]) if causes else "re-formed")
+
+
+def _brief(cause: Mapping[str, Any]) -> str:
+    text = f"rank {cause['rank']} {describe_exit(cause['exit_code'])}"
+    gist = _gist(cause)
+    return f"{text}: {gist}" if gist else text
 
 
 def _causes(causes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -138,8 +159,6 @@ def _causes(causes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"  cause: {_who(same)} {describe_exit(first['exit_code'])}"
         if first["message"]:
             yield f"    {first['message']}"
-        if first["exit_code"] == -9:
-            yield "    not sent by the agent; often the kernel, out of memory"
         detail = first["traceback"].splitlines() or first["stderr_tail"]
         if detail:
             yield "    its traceback:" if first["traceback"] else "    its last lines of stderr:"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.events import Event
 from elastic_fsm.launchers.base import Launcher
 from elastic_fsm.launchers.guardian import Guardian
+from elastic_fsm.launchers.oom import explain_sigkill, oom_kills
 from elastic_fsm.launchers.stopping import Stop
 from elastic_fsm.launchers.strays import Strays
 
@@ -63,6 +64,7 @@ class SubprocessLauncher(Launcher):
         self._processes: dict[int, _Process] = {}
         self._attempt = -1
         self._stop: Stop | None = None
+        self._oom_kills: int | None = None
         self._strays = Strays(self._mark, sole_owner=sole_owner)
         self._strays.adopt()
         self._guardian: Guardian | None = Guardian(self._mark)
@@ -70,6 +72,7 @@ class SubprocessLauncher(Launcher):
     def start(self, plan: LaunchPlan) -> None:
         """See :meth:`Launcher.start`."""
         self._attempt = plan.attempt
+        self._oom_kills = oom_kills()
         self._reap()
         for worker in plan.workers:
             try:
@@ -138,8 +141,11 @@ class SubprocessLauncher(Launcher):
     def _ended(self, pid: int, exit_code: int) -> None:
         process = self._processes[pid]
         process.exit_code = exit_code
+        stopped = process.stopped_by_agent
+        killed = exit_code == -signals.SIGKILL and not stopped
+        reason = explain_sigkill(self._oom_kills, oom_kills()) if killed else ""
         self._post_exit(
-            process.plan.local_rank, pid, exit_code, stopped_by_agent=process.stopped_by_agent
+            process.plan.local_rank, pid, exit_code, stopped_by_agent=stopped, reason=reason
         )
         if self._stop is not None:
             self._stop.advance()

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Stat", "all_stats", "children_of_this_process", "has_mark", "read_stat"]
+__all__ = [
+    "Stat",
+    "all_stats",
+    "children_of_this_process",
+    "has_children_lists",
+    "has_mark",
+    "read_stat",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,11 @@ def has_mark(pid: int, mark: str) -> bool:
         return mark.encode() in Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return False
+
+
+def has_children_lists() -> bool:
+    """Whether the kernel was built to list the children of each thread."""
+    return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
 def children_of_this_process() -> Iterator[int]:

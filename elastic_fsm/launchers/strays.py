@@ -13,7 +13,12 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from elastic_fsm.launchers.procfs import children_of_this_process, has_mark, read_stat
+from elastic_fsm.launchers.procfs import (
+    children_of_this_process,
+    has_children_lists,
+    has_mark,
+    read_stat,
+)
 
 if TYPE_CHECKING:
     import signal
@@ -60,7 +65,7 @@ class Strays:
         """
         if self._was_subreaper is None:
             return []
-        unknown = [pid for pid in children_of_this_process() if pid not in known]
+        unknown = [pid for pid in _children() if pid not in known]
         return [pid for pid in unknown if self._is_living_stray(pid, sessions)]
 
     def _is_living_stray(self, pid: int, sessions: Collection[int]) -> bool:
@@ -72,6 +77,15 @@ class Strays:
                 reap(pid)
             return False
         return self._sole_owner or stat.session in sessions or has_mark(pid, self._mark)
+
+
+def _children() -> list[int]:
+    """Direct children; from the kernel's own list, or where it keeps none by a look at all."""
+    if has_children_lists():
+        return list(children_of_this_process())
+    import psutil
+
+    return [child.pid for child in psutil.Process().children()]
 
 
 def reap(pid: int) -> None:

@@ -1,0 +1,74 @@
+# Two commands are all that a newcomer needs: `make demo` and `make test`.
+# PYTHON chooses the interpreter (3.11 or newer); everything else lives in .venv.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO_DIR ?= elastic_runs/demo
+
+.PHONY: help demo test test-pythons lint format types package benchmarks clean
+
+help:
+	@echo "make demo        four workers train, one crashes, the run resumes"
+	@echo "make test        everything the tests need, and the tests"
+	@echo "make lint types  what else continuous integration looks at"
+	@echo "make benchmarks  a table of times against torchrun's"
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# A stamp for each set of packages; it is remade when the project file changes.
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[examples]'
+	touch $@
+
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	rm -rf $(DEMO_DIR) && mkdir -p $(DEMO_DIR)
+	$(BIN)/elastic-fsm run -n 4 spec.max_restarts=1 examples/train_numpy.py \
+	  --checkpoint $(DEMO_DIR)/checkpoint.npz --crash-rank 2 --crash-step 150
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# The other Pythons, where they are found; there is one torch build only, so its tests are left out.
+test-pythons:
+	@for version in 3.12 3.13; do \
+	  python=$$(command -v python$$version || ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python 2>/dev/null | tail -n 1); \
+	  if [ -z "$$python" ]; then echo "no Python $$version here, its tests are left out"; continue; fi; \
+	  $$python -m venv $(VENV)-$$version && \
+	  $(VENV)-$$version/bin/python -m pip install --quiet --editable '.[test]' && \
+	  $(VENV)-$$version/bin/python -m pytest -q -m 'not torch' $(PYTEST_ARGS) || exit 1; \
+	done
+
+lint: $(VENV)/.test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+format: $(VENV)/.test
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+# Build both archives, and run the installed wheel from an empty folder: it must bring its conf/.
+package: $(VENV)/.test
+	rm -rf dist && $(BIN)/python -m build --outdir dist .
+	set -e; empty=$$(mktemp -d); trap 'rm -rf "$$empty"' EXIT; \
+	$(BIN)/python -m venv "$$empty/venv"; \
+	"$$empty/venv/bin/pip" install --quiet dist/*.whl; \
+	mkdir "$$empty/here"; cd "$$empty/here"; \
+	"$$empty/venv/bin/elastic-fsm" run -n 2 machine=fail_fast -- true
+
+benchmarks: $(VENV)/.test
+	$(BIN)/python benchmarks/run_all.py
+
+clean:
+	rm -rf $(VENV) $(VENV)-3.* dist elastic_runs .pytest_cache .mypy_cache .ruff_cache
