@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -87,6 +88,8 @@ def _run(argv: Sequence[str]) -> int:
         return 0
     from elastic_fsm.launch import execute
 
+    gc.freeze()
+    gc.enable()
     return execute(prepared, sole_owner=True).exit_code
 
 
@@ -110,7 +113,12 @@ def _prepare(words: RunWords) -> Prepared:
     from elastic_fsm.launch import prepare
 
     composed = compose(words.overrides, job_file=words.job_file)
-    return prepare(composed, words.command, module=words.module)
+    return prepare(
+        composed,
+        words.command,
+        module=words.module,
+        plugin_folder=words.job_file.parent if words.job_file else None,
+    )
 
 
 _VERBS: dict[str, Callable[[Sequence[str]], int]] = {"run": _run, "config": _config}

@@ -8,17 +8,19 @@ once. ``machine`` is not looked at: its checks are the declaration's own.
 from __future__ import annotations
 
 import signal
+from dataclasses import is_dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.config.schema import duration_fields
+from elastic_fsm.config.hints import expected
+from elastic_fsm.config.schema import RunConfig, duration_fields, field_types
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.problems import Problem, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["check", "signal_name"]
+__all__ = ["check", "fill_in", "shapes", "signal_name"]
 
 _CHOICES = {
     "exit_code": ("final", "torchrun"),
@@ -52,6 +54,42 @@ def check(values: dict[str, Any]) -> list[Problem]:
     return [problem for part in parts for problem in part(values)]
 
 
+def shapes(values: dict[str, Any]) -> list[Problem]:
+    """Lists and mappings that a reference replaced by something else: OmegaConf lets it pass."""
+    found = []
+    for path, kind in field_types().items():
+        value = _get(values, path)
+        wanted, _, inner = kind.partition("[")
+        if wanted not in ("list", "dict") or (value is None and "None" in kind):
+            continue
+        fits = isinstance(value, list if wanted == "list" else dict)
+        if fits and inner.startswith("int]"):
+            fits = all(isinstance(entry, int) for entry in value)
+        if not fits:
+            fix = f"it takes {expected(path)}"
+            found.append(Problem(f"{_shown(value)} does not fit", path=path, fix=fix))
+    return found
+
+
+def fill_in(values: dict[str, Any], path: str) -> None:
+    """The default in the place of a value that is wrong, so that the others can be checked."""
+    group, *rest = path.split(".")[:2]
+    default: Any = getattr(RunConfig(), group, None)
+    if group == "machine" or default is None:
+        return
+    if not is_dataclass(default):
+        values[group] = default
+    elif not isinstance(values.get(group), dict):
+        values[group] = dict(vars(default))
+    elif rest and hasattr(default, rest[0]):
+        values[group][rest[0]] = getattr(default, rest[0])
+
+
+def _shown(value: Any) -> str:
+    """A value in a sentence; one that is large is not printed."""
+    return f"a {type(value).__name__}" if isinstance(value, dict) else repr(value)
+
+
 def signal_name(value: Any) -> str:
     """``TERM``, ``sigterm`` and ``15`` are ``SIGTERM``; raises ``ValueError`` for no signal."""
     text = str(value).strip().upper()
@@ -74,7 +112,7 @@ def _durations(values: dict[str, Any]) -> Iterator[Problem]:
         try:
             seconds = values[group][name] = parse_duration(values[group][name])
         except ValueError:
-            shown = repr(values[group][name])
+            shown = _shown(values[group][name])
             fix = "give seconds, or 500ms, 30s, 5m, 2h"
             yield Problem(f"{shown} is not a duration", path=path, fix=fix)
             continue

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.config.masking import mask
+from elastic_fsm.config.masking import MASK, hide, is_secret, mask
 from elastic_fsm.config.schema import RunConfig
 
 if TYPE_CHECKING:
@@ -71,7 +71,14 @@ class Composed:
         """The masked values as YAML; with ``origin`` each with the place it came from."""
         from elastic_fsm.config.emit import to_yaml
 
-        return to_yaml(self.masked(), self.origin if origin else None)
+        return to_yaml(self.masked(), self._masked_origin if origin else None)
+
+    def _masked_origin(self, path: str) -> str:
+        """A word of the command line may hold a secret itself."""
+        where = hide(self.origin(path), self._secrets)
+        named, equals, _ = where.partition("=")
+        secret = where.startswith("command line") and is_secret(path.rpartition(".")[2])
+        return f"{named}={MASK}" if equals and secret else where
 
 
 def _short(where: str, path: str) -> str:

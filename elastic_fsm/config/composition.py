@@ -7,29 +7,33 @@ check ranges. Every finding is a ``Problem``; no exception of Hydra's leaves thi
 
 from __future__ import annotations
 
-from dataclasses import is_dataclass
+from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from elastic_fsm.config.checks import check
+from elastic_fsm.config.checks import check, fill_in, shapes
 from elastic_fsm.config.composed import Composed
 from elastic_fsm.config.hints import GROUPS
 from elastic_fsm.config.layers import Layers
 from elastic_fsm.config.masking import secrets_of
+from elastic_fsm.config.origins import PROGRAM
 from elastic_fsm.config.plain import plain
 from elastic_fsm.config.tree import strings
 from elastic_fsm.config.verbatim import decode
 from elastic_fsm.problems import BadInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from elastic_fsm.config.schema import RunConfig
 
 __all__ = ["compose", "resolve"]
+
+_TAKES = "pass a DictConfig, a RunConfig or a mapping"
 
 
 def compose(overrides: Sequence[str], *, job_file: Path | None = None) -> Composed:
@@ -57,33 +61,42 @@ def resolve(config: DictConfig | RunConfig | Mapping[str, Any]) -> Composed:
     problems: list[Problem] = []
     given = plain(_as_node(config), "", problems)
     if problems:
-        raise BadInput(problems)
-    given = {key: value for key, value in given.items() if not _machinery(key)}
-    words = [f"{group}={given.pop(group)}" for group in GROUPS if _is_name(given.get(group))]
-    return _finish(Layers.compose(words, program=given))
+        raise BadInput(replace(problem, where=PROGRAM) for problem in problems)
+    given = _without_machinery(given)
+    names = [group for group in GROUPS if isinstance(given.get(group), str)]
+    words = [f"{group}={given.pop(group)}" for group in names]
+    try:
+        return _finish(Layers.compose(words, program=given))
+    except BadInput as error:  # the words were ours
+        typed = "command line"
+        raise BadInput(
+            replace(problem, where=PROGRAM) if problem.where == typed else problem
+            for problem in error.problems
+        ) from None
 
 
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _machinery(key: Any) -> bool:
-    """Keys by which Hydra and hydra-zen say what to build: ``_target_``, ``_zen_exclude``."""
-    return str(key).startswith(("_zen_", "_target_", "_convert_", "_recursive_", "_partial_"))
+def _without_machinery(given: dict[Any, Any]) -> dict[Any, Any]:
+    """Drop the keys by which Hydra and hydra-zen say what to build, in the run and its groups."""
+    return {
+        key: _without_machinery(value) if key in GROUPS and isinstance(value, dict) else value
+        for key, value in given.items()
+        if not str(key).startswith(("_zen_", "_target_", "_convert_", "_recursive_", "_partial_"))
+    }
 
 
 def _as_node(config: Any) -> DictConfig:
     if isinstance(config, DictConfig):
         return config
+    if not isinstance(config, Mapping) and not is_dataclass(config):
+        what = f"cannot use a {type(config).__name__} as configuration"
+        raise BadInput.of(what, fix=_TAKES)
     try:
-        made = OmegaConf.structured(config) if is_dataclass(config) else OmegaConf.create(config)
+        if is_dataclass(config):
+            return cast("DictConfig", OmegaConf.structured(config))
+        return OmegaConf.create(dict(config))
     except (OmegaConfBaseException, TypeError) as error:
         what = f"cannot use this configuration: {str(error).partition(chr(10))[0]}"
-        raise BadInput.of(what, fix="pass a DictConfig, a RunConfig or a mapping") from None
-    if isinstance(made, DictConfig):
-        return made
-    fix = "pass a DictConfig, a RunConfig or a mapping"
-    raise BadInput.of(f"cannot use a {type(config).__name__} as configuration", fix=fix)
+        raise BadInput.of(what, fix=_TAKES) from None
 
 
 def _finish(layers: Layers) -> Composed:
@@ -94,15 +107,14 @@ def _finish(layers: Layers) -> Composed:
     raw["machine"] = layers.machine
     texts = list(strings(raw))
     if any("${" in text or text == "???" for text in texts) or _typed_texts(raw["spec"]):
-        layers.config.machine = layers.machine  # its references are OmegaConf's to follow
+        layers.adopt_machine()
         raw = plain(layers.config, "", problems)
     values: dict[str, Any] = decode(raw)
-    try:
-        problems = problems + check(values)
-    except (TypeError, KeyError, AttributeError):
-        # A value that could not be resolved is missing here; that finding comes first.
-        if not problems:
-            raise
+    for problem in problems:
+        fill_in(values, problem.path)
+    for problem in (misshapen := shapes(values)):
+        fill_in(values, problem.path)
+    problems = [*problems, *misshapen, *check(values)]
     composed = Composed(values, layers=layers)
     if problems:
         raise BadInput(dict.fromkeys(map(composed.locate, problems)))

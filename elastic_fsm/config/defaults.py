@@ -29,7 +29,7 @@ def plain_defaults(given: Any, name: str, *, primary: bool) -> list[Any]:
     for item in given or []:
         if isinstance(item, str):
             others += [] if item in _OURS else [item]
-        elif isinstance(item, dict) and len(item) == 1:
+        elif isinstance(item, dict) and len(item) == 1 and str(next(iter(item))).strip():
             ((key, value),) = item.items()
             _sort_in(str(key), value, others, choices)
         else:

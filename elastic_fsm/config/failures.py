@@ -24,16 +24,21 @@ from elastic_fsm.problems import Problem, did_you_mean
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
+    from elastic_fsm.config.tree import Path
+
 __all__ = [
     "LINE",
     "WHOLE_LIST",
+    "dotted_problem",
     "machine_problem",
     "merge_problem",
     "override_problem",
+    "reason",
     "resolve_problem",
 ]
 
 LINE = "command line"
+_LONG = 160  # a message may hold a whole dumped configuration
 WHOLE_LIST = "give the whole list, as key=[a, b]"
 
 
@@ -44,9 +49,19 @@ def merge_problem(error: Exception, path: str, value: Any, *, where: str = "") -
         return unknown_key(path, value=text, where=where)
     fitting = expected(path)
     if not fitting or (isinstance(value, dict) and "mapping" in fitting):
-        return Problem(_reason(error), path=path, where=where)
+        return Problem(reason(error), path=path, where=where)
     shown = "null" if value is None else repr(decode(value))
     return Problem(f"{shown} does not fit", path=path, where=where, fix=f"it takes {fitting}")
+
+
+def dotted_problem(path: Path) -> Problem:
+    """``spec.max_restarts: 2`` in a file: right on a command line, one strange key in YAML."""
+    *above, last = ".".join(map(str, path)).split(".")
+    written = "".join(f"{{{key}: " if depth else f"{key}: " for depth, key in enumerate(above))
+    closing = "}" * len(above)
+    what = "dots do not nest in a file; there is no such key"
+    fix = f"write it as  {written}{{{last}: …{closing}"
+    return Problem(what, path=".".join(map(str, path)), fix=fix)
 
 
 def override_problem(error: Exception, override: Override) -> Problem:
@@ -78,13 +93,14 @@ def resolve_problem(error: OmegaConfBaseException, path: str) -> Problem:
         return Problem("has no value", path=path, fix=f"give it one: {path}=…")
     if isinstance(error, InterpolationKeyError):
         fix = "a reference names a key of the run from its root, as ${spec.role}"
-        return Problem(_reason(error), path=path, fix=fix)
+        return Problem(reason(error), path=path, fix=fix)
     if isinstance(error, UnsupportedInterpolationType):
-        return Problem(_reason(error), path=path, fix="known: ${oc.env:NAME}, ${now:%Y-%m-%d}")
-    return Problem(_reason(error), path=path)
+        return Problem(reason(error), path=path, fix="known: ${oc.env:NAME}, ${now:%Y-%m-%d}")
+    return Problem(reason(error), path=path)
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """The first line of a message of OmegaConf's, without the names of its classes."""
     first = str(error).strip().partition("\n")[0]
-    return first.rpartition(" raised while resolving interpolation: ")[2] or first
+    short = first.rpartition(" raised while resolving interpolation: ")[2] or first
+    return short if len(short) <= _LONG else f"{short[:_LONG]}…"

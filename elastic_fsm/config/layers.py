@@ -13,7 +13,7 @@ OmegaConf to check, and its five hundred nodes would cost more than all the rest
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,14 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 from packaging.version import Version
 
-from elastic_fsm.config.failures import WHOLE_LIST, machine_problem, merge_problem, override_problem
+from elastic_fsm.config.failures import (
+    WHOLE_LIST,
+    dotted_problem,
+    machine_problem,
+    merge_problem,
+    override_problem,
+    reason,
+)
 from elastic_fsm.config.sources import JOB, SCHEMA, options, repository, source_of, structured
 from elastic_fsm.config.tree import leaves, merge, nested, put, remove
 from elastic_fsm.config.words import CommandLine, TextWord, no_option
@@ -76,12 +83,13 @@ class Layers:
         with _version_base():
             repo = repository(job)
             # The job file first: a syntax error there is the one thing to say.
-            defaults_of_job = repo.load_config(JOB) if job else None
+            if job is not None:
+                repo.load_config(JOB)
             line = CommandLine(repo).read(words)
             if line.problems:
                 raise BadInput(line.problems)
             layers = cls(structured(), overrides=line.overrides, texts=line.texts)
-            layers._compose(repo, JOB if defaults_of_job else "run")
+            layers._compose(repo, "run" if job is None else JOB)
             layers._merge_program(program or {})
             layers._apply_words()
         return layers
@@ -93,8 +101,14 @@ class Layers:
             found = create_defaults_list(repo, primary, choices, False, False)
         except MissingConfigException as error:
             raise BadInput([_missing_file(error, repo)]) from None
+        except RecursionError:
+            where = source_of(repo, primary).file_of(primary)[1]
+            fix = "a file must not name itself, nor one that names it"
+            raise BadInput.of("goes in circles", path="defaults", where=where, fix=fix) from None
         except (HydraException, ValueError, AssertionError) as error:
-            raise BadInput.of(_first_line(error), fix="see the defaults list") from None
+            where = source_of(repo, primary).file_of(primary)[1]
+            what = _first_line(error).replace(JOB, where)
+            raise BadInput.of(what, path="defaults", where=where, fix="see the defaults") from None
         values = {id(override) for override in found.config_overrides}
         self.overrides = [pair for pair in self.overrides if id(pair[0]) in values]
         with flag_override(self.config, "no_deepcopy_set_nodes", True):
@@ -121,12 +135,23 @@ class Layers:
         except OmegaConfBaseException:
             for path, value in leaves(data):
                 self._merge_leaf(path, value)
+        for path, value in leaves(data):
+            if value == "???":
+                self._set_missing(".".join(map(str, path)))
+
+    def _set_missing(self, path: str) -> None:
+        """A merge passes over ``???``, but whoever wrote it wants to be asked for a value."""
+        with suppress(OmegaConfBaseException):  # no such key: that was said already
+            OmegaConf.update(self.config, path, "???")
 
     def _merge_leaf(self, path: tuple[str | int, ...], value: Any) -> None:
         try:
             self.config.merge_with(nested(path, value))
         except OmegaConfBaseException as error:
-            self.problems.append(merge_problem(error, ".".join(map(str, path)), value))
+            if any("." in str(key) for key in path):
+                self.problems.append(dotted_problem(path))
+            else:
+                self.problems.append(merge_problem(error, ".".join(map(str, path)), value))
 
     def _merge_program(self, program: Mapping[str, Any]) -> None:
         self.program = program
@@ -140,6 +165,13 @@ class Layers:
         """Whether the program brought a machine of its own, of which nothing of ours is part."""
         machine = self.program.get("machine")
         return isinstance(machine, dict) and "initial" in machine
+
+    def adopt_machine(self) -> None:
+        """Hand the machine to OmegaConf after all, for it to follow the references in there."""
+        try:
+            self.config.machine = self.machine
+        except OmegaConfBaseException as error:
+            self.problems.append(Problem(reason(error), path="machine", fix="see its ${…}"))
 
     def _apply_words(self) -> None:
         OmegaConf.set_struct(self.config, True)
@@ -215,13 +247,15 @@ def _missing_file(error: MissingConfigException, repo: CachingConfigRepository) 
 def _line_naming(name: str, error: MissingConfigException, repo: CachingConfigRepository) -> str:
     """``file:line`` of the entry; Hydra says only in which of its names it stood."""
     parent = re.match(r"In '(.+?)': ", str(error))
-    if not parent or not repo.config_exists(parent[1]):
-        return ""
-    path, shown = source_of(repo, parent[1]).file_of(parent[1])
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
-        if name in line:
-            return f"{shown}:{number}"
-    return shown
+    # A choice made in the job file overrides the entry of ours, so Hydra names that one.
+    for asking in ([parent[1]] if parent else []) + [JOB]:
+        if not repo.config_exists(asking):
+            continue
+        path, shown = source_of(repo, asking).file_of(asking)
+        for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+            if name in line:
+                return f"{shown}:{number}"
+    return ""
 
 
 def _first_line(error: Exception) -> str:

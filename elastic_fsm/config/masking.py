@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["MASK", "is_secret", "mask", "mask_env", "secrets_of"]
+__all__ = ["MASK", "hide", "is_secret", "mask", "mask_env", "secrets_of"]
 
 MASK = "***"
 
@@ -67,7 +67,7 @@ def _secret_arguments(args: list[str]) -> list[str]:
 
 def mask(values: dict[str, Any], secrets: tuple[str, ...]) -> dict[str, Any]:
     """A copy of a run's values with secrets hidden."""
-    shown: dict[str, Any] = _hidden(values, secrets)
+    shown: dict[str, Any] = hide(values, secrets)
     shown["spec"]["env"] = mask_env(shown["spec"]["env"])
     shown["spec"]["worker_env"] = {
         rank: mask_env(env) for rank, env in shown["spec"]["worker_env"].items()
@@ -75,11 +75,12 @@ def mask(values: dict[str, Any], secrets: tuple[str, ...]) -> dict[str, Any]:
     return shown
 
 
-def _hidden(value: Any, secrets: tuple[str, ...]) -> Any:
+def hide(value: Any, secrets: tuple[str, ...]) -> Any:
+    """A tree of values, or a text, with these secrets and passwords in URLs hidden."""
     if isinstance(value, dict):
-        return {key: _hidden(inner, secrets) for key, inner in value.items()}
+        return {key: hide(inner, secrets) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_hidden(inner, secrets) for inner in value]
+        return [hide(inner, secrets) for inner in value]
     if not isinstance(value, str):
         return value
     for secret in secrets:

@@ -20,7 +20,6 @@ from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig, OmegaConf
 
 from elastic_fsm.config.defaults import plain_defaults
-from elastic_fsm.config.hints import GROUPS
 from elastic_fsm.config.paths import conf_dir, shown
 from elastic_fsm.config.schema import RunConfig, field_types
 from elastic_fsm.config.yamlfile import parse, read_text
@@ -70,11 +69,20 @@ class YamlSource(FileConfigSource):
             return self._result([], {"package": None})
         path, name = self.file_of(config_path)
         text = read_text(path, name=name)
-        header = _header(text, name)
+        header = self.header(text, config_path, name)
         data = parse(text, name=name, package=package_of(config_path, header["package"]))
         defaults = self.defaults(data.pop("defaults", None), config_path, name)
         self.values[config_path] = data
         return self._result(defaults, header)
+
+    def header(self, text: str, config_path: str, name: str) -> dict[str, str | None]:
+        """What the comments at the top of a file say to Hydra."""
+        try:
+            found: dict[str, str | None] = ConfigSource._get_header_dict(text[:512])
+        except ValueError as error:
+            fix = "write it as `# @package _global_`"
+            raise BadInput.of(f"not a package line: {error}", where=name, fix=fix) from None
+        return found
 
     def defaults(self, given: Any, config_path: str, name: str) -> Any:
         """The file's defaults list in the form that Hydra wants."""
@@ -95,11 +103,8 @@ class UserSource(YamlSource):
 
     def file_of(self, config_path: str) -> tuple[Path, str]:
         """As the user would write it: beside the job file as it was typed."""
-        path = (
-            self.job
-            if config_path == JOB
-            else self.job.parent / (config_path.removesuffix(".yaml") + ".yaml")
-        )
+        beside = self.job.parent / (config_path.removesuffix(".yaml") + ".yaml")
+        path = self.job if config_path == JOB else beside
         return path, os.fspath(path)
 
     def is_config(self, config_path: str) -> bool:
@@ -107,7 +112,11 @@ class UserSource(YamlSource):
 
     def is_group(self, config_path: str) -> bool:
         """A folder, unless it is called as one of our plain keys (``run_dir/`` is no group)."""
-        return config_path not in field_types() and super().is_group(config_path)
+        return not field_types().get(config_path) and super().is_group(config_path)
+
+    def header(self, text: str, config_path: str, name: str) -> dict[str, str | None]:
+        """Files at the top stand for the whole run, whatever package they name."""
+        return super().header(text if "/" in config_path else "", config_path, name)
 
     def defaults(self, given: Any, config_path: str, name: str) -> Any:
         """Files at the top choose groups plainly; files inside a group are Hydra's own affair."""
@@ -147,16 +156,7 @@ def package_of(config_path: str, header: str | None) -> str:
     return package.removeprefix("_global_").removeprefix(".")
 
 
-def _header(text: str, name: str) -> dict[str, str | None]:
-    try:
-        header: dict[str, str | None] = ConfigSource._get_header_dict(text[:512])
-    except ValueError as error:
-        fix = "write it as `# @package _global_`"
-        raise BadInput.of(f"not a package line: {error}", where=name, fix=fix) from None
-    return header
-
-
 def options(repo: CachingConfigRepository, group: str) -> list[str]:
     """The names that may be chosen for a group: ours, then those beside the job file."""
-    found = repo.get_group_options(group)
-    return [name for name in found if group in GROUPS or not name.startswith("_")]
+    names: list[str] = repo.get_group_options(group)
+    return names

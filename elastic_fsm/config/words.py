@@ -81,12 +81,15 @@ class CommandLine:
 
     def _override(self, sign: str, key: str, rest: str) -> Override:
         value = rest[1:]
+        if not key:
+            raise _bad(f"{sign}{rest!r} names no key", fix="write key=value")
         if key in GROUPS:
             return self._group(sign, key, value)
         if key == "machine" or key.startswith("machine."):
             return _parse("~" if sign else "++", key, rest) if sign == "~" else _force(key, value)
         if self.repo.group_exists(key):
-            return _parse(sign, key, rest)  # a group of the user's own, beside the job file
+            # A group of the user's own, beside the job file; Hydra knows no `++` there.
+            return _parse(sign[:1], key, rest)
         if key.startswith(("hydra.", "hydra/")):
             fix = "the agent sets up neither logging nor folders through Hydra: leave it out"
             raise _bad("Hydra's own settings have no meaning here", key, fix=fix)
@@ -148,8 +151,10 @@ def _collection(key: str, value: str, word: str) -> TextWord:
     except BadInput:
         read = None
     if not isinstance(read, kind):
-        example = "[--lr, '0.1']" if kind is list else "{NAME: text}"
-        raise _bad(f"cannot read {value!r}", key, fix=f'write "{key}={example}"')
+        example = "[--lr, '{x}']" if kind is list else "{NAME: '{x}'}"
+        raise _bad(
+            f"cannot read {value!r}", key, fix=f'quote words with marks in them: "{key}={example}"'
+        )
     return TextWord(tuple(key.split(".")), read, word)
 
 

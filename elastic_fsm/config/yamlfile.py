@@ -27,6 +27,7 @@ __all__ = ["compose_nodes", "parse", "parse_flow", "read_text"]
 _TAG = "tag:yaml.org,2002:"
 _STR, _MERGE, _NULL = _TAG + "str", _TAG + "merge", _TAG + "null"
 _GUESSED = {_TAG + kind for kind in ("bool", "int", "float")}
+_KNOWN = _GUESSED | {_STR, _MERGE, _NULL, _TAG + "map", _TAG + "seq"}
 
 
 def read_text(path: Path, *, name: str = "") -> str:
@@ -54,16 +55,20 @@ def _neighbours(path: Path) -> str:
 def parse(text: str, *, name: str, package: str = "") -> dict[str, Any]:
     """The file's mapping, worker's text encoded; ``package`` is where its keys will stand."""
     root = compose_nodes(text, name=name)
-    if root is None:
+    if root is None or root.tag == _NULL:
         return {}
     if not isinstance(root, yaml.MappingNode):
         kind = "a list" if isinstance(root, yaml.SequenceNode) else "a single value"
         raise BadInput.of(
             f"holds {kind}, not keys with values", where=name, fix="write it as `key: value`"
         )
-    if problems := list(_key_problems(root, package, name)):
-        raise BadInput(problems)
-    return dict(_construct(_sealed(root, package), name=name, text=text))
+    try:
+        if problems := list(_problems(root, package, name)):
+            raise BadInput(problems)
+        return dict(_construct(_sealed(root, package), name=name, text=text))
+    except RecursionError:
+        fix = "an alias must not stand inside what it names"
+        raise BadInput.of("holds itself", where=name, fix=fix) from None
 
 
 def parse_flow(text: str, *, path: str) -> Any:
@@ -109,6 +114,8 @@ def _loader_class() -> Any:
 def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     reason = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    if reason.startswith("but "):
+        reason = f"{getattr(error, 'context', '')}, {reason}"
     if mark is None:
         return Problem(f"not YAML: {reason}", where=name)
     lines = text.splitlines()
@@ -121,11 +128,18 @@ def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
     )
 
 
-def _key_problems(node: yaml.Node, path: str, name: str) -> Iterator[Problem]:
-    """Keys given twice, and keys that YAML 1.1 does not read as text (``on``, ``no``, ``1``)."""
+def _problems(node: yaml.Node, path: str, name: str) -> Iterator[Problem]:
+    """Keys given twice, keys that YAML 1.1 does not read as text (``on``, ``1``), strange tags."""
+    if node.tag not in _KNOWN:
+        tag = node.tag.replace(_TAG, "!!")
+        what = (
+            f"YAML reads {node.value} as {tag}" if node.value == "=" else f"{tag} has no use here"
+        )
+        where = f"{name}:{node.start_mark.line + 1}"
+        yield Problem(what, path=path, where=where, fix="write plain text, or quote it")
     if isinstance(node, yaml.SequenceNode):
         for index, inner in enumerate(node.value):
-            yield from _key_problems(inner, f"{path}.{index}", name)
+            yield from _problems(inner, f"{path}.{index}", name)
     if not isinstance(node, yaml.MappingNode):
         return
     seen: dict[str, int] = {}
@@ -141,7 +155,7 @@ def _key_problems(node: yaml.Node, path: str, name: str) -> Iterator[Problem]:
             fix = f"quote it: '{key.value}': …"
             yield Problem(what, path=here, where=f"{name}:{line}", fix=fix)
         seen[key.value] = line
-        yield from _key_problems(value, here, name)
+        yield from _problems(value, here, name)
 
 
 def _free_key(path: str) -> bool:
