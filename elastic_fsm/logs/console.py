@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import traceback
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -196,11 +195,16 @@ class Console:
             self._pump.run()
         except BaseException as error:
             self.error = error
-            text = "".join(traceback.format_exception(error))
-            write_now(self._err_fd, text.encode(), patience=_PATIENCE_AFTER_CLOSE)
+            self._show(error)
         with self._lock:
             self._is_running = False
             self._give_back()
+
+    def _show(self, error: BaseException) -> None:
+        import traceback  # 3 ms, for something that should never be needed
+
+        text = "".join(traceback.format_exception(error))
+        write_now(self._err_fd, text.encode(), patience=_PATIENCE_AFTER_CLOSE)
 
     def _give_back(self) -> None:
         self._pump.close()

@@ -120,8 +120,11 @@ class Pump:
     def finish(self, tail: Tail) -> None:
         """Echo the rest of a file, then forget it."""
         if tail in self._tails:
-            tail.end()
             self._changed[tail] = None
+            try:
+                tail.end()
+            except OSError as error:
+                self._leave(tail, error)
 
     def drain(self, done: threading.Event, *, is_last: bool = False) -> None:
         """Set ``done`` when all that was said and finished so far is on the console.
@@ -164,9 +167,12 @@ class Pump:
         try:
             return tail.read()
         except OSError as error:
-            self.say(f"cannot read {tail.path} any longer: {error.strerror}\n".encode())
-            tail.give_up()
+            self._leave(tail, error)
             return b""
+
+    def _leave(self, tail: Tail, error: OSError) -> None:
+        self.say(f"cannot read {tail.path} any longer: {error.strerror}\n".encode())
+        tail.give_up()
 
     def _forget(self, tail: Tail) -> None:
         self._tails.discard(tail)

@@ -10,7 +10,8 @@ ask for writability first and then write no more than a pipe takes without block
 Lines are kept apart here: when somebody else's bytes follow a line that is still open (it ended
 in ``\\r``, or is a piece of an endless line), a newline goes between.
 
-A console that is gone (``| head``) takes everything and keeps nothing.
+A console that is gone (``| head``, a terminal hung up, a full disk) takes everything and keeps
+nothing: the workers' files have it all.
 """
 
 from __future__ import annotations
