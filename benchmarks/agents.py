@@ -97,6 +97,8 @@ class Run:
             worker, self.folder, max_restarts=self.max_restarts, tee=self.tee
         )
         environment = {**os.environ, **self.environment, "BENCH_STAMPS": str(fifo)}
+        # An installed package has its bytecode; so must a checkout, whatever this shell forbids.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self.began = time.monotonic_ns()
         try:
             self.agent = subprocess.Popen(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import signal
+import traceback
 from typing import TYPE_CHECKING, Any, Protocol
 
 from elastic_fsm.events import Event
@@ -37,6 +38,9 @@ __all__ = ["Agent", "Outputs"]
 
 _EXIT_LOST_CONTROL = 70
 """EX_SOFTWARE of sysexits: the agent itself went wrong."""
+
+_MOST_FAILURES_IN_A_ROW = 3
+"""An action fails, stopping the workers fails too, and so does the reaction to that: enough."""
 
 
 class Outputs(Protocol):
@@ -105,6 +109,7 @@ class Agent:
         self._entered_at = loop.clock.now()
         self._timers: list[Timer] = []
         self._lost_control = False
+        self._failures_in_a_row = 0
         self._notes: dict[str, Callable[[Event], None]] = {
             "rendezvous_completed": self._note_world,
             "workers_started": self._note_started,
@@ -125,37 +130,47 @@ class Agent:
             self.loop.post(Event("run_requested"))
             while not self.machine.state.final and not self._lost_control:
                 self.handle(self.loop.next_event())
+        except Exception as error:  # a source or a port, outside of any action
+            self._lose_control(f"{type(error).__name__}: {error}")
+            note = {"note": "the agent's own code failed", "traceback": traceback.format_exc()}
+            self._tell(self._write(note))
         finally:
             self.close()
         return self._result()
 
     def handle(self, event: Event) -> None:
-        """One event, from the inbox to the end of its actions."""
+        """One event, from the inbox to the end of its actions.
+
+        The observers are told last: they may be slow, and the actions are urgent.
+        """
         if self._is_stale(event):
-            self._record(event, self._facts(), "stale")
+            self._tell(self._record(event, self._facts(), "stale"))
             return
+        if event.name != "action_failed":
+            self._failures_in_a_row = 0
         self._note(event)
         facts = self._facts()
         try:
             outcome = self.machine.step(event, facts)
         except ConditionFailed as error:
-            self._record(event, facts, "failed")
-            self._action_failed(event, error.condition, str(error))
+            self._tell(self._record(event, facts, "failed"))
+            self._action_failed(error.condition, str(error))
             return
         if isinstance(outcome, Ignored):
-            self._record(event, facts, outcome)
+            self._tell(self._record(event, facts, outcome))
             return
         if outcome.entered:
             self._enter(event, facts)
-        self._record(event, facts, outcome)
+        record = self._record(event, facts, outcome)
         self._run_actions(outcome, event)
+        self._tell(record)
 
     def close(self) -> None:
         """Kill and reap what is left, and give everything back; never raises for what is gone."""
         self._cancel_timers()
         stuck = self.launcher.close()
         if stuck:
-            self.error = self.error or f"these processes survived SIGKILL: {stuck}"
+            self._lose_control(f"these processes survived SIGKILL: {stuck}")
         self.outputs.detach()
         self.rendezvous.close()
         for source in self._sources:
@@ -188,35 +203,38 @@ class Agent:
             except Exception as error:
                 text = f"{type(error).__name__}: {error}"
                 if not action.optional:
-                    self._action_failed(event, action.name, text)
+                    self._action_failed(action.name, text)
                     return
-                self._write({"note": f"the action {action.name} failed: {text}"})
+                self._tell(self._write({"note": f"the action {action.name} failed: {text}"}))
 
-    def _action_failed(self, event: Event, name: str, error: str) -> None:
-        """Let the declaration say what happens; unless it was just asked that, or has ended."""
+    def _action_failed(self, name: str, error: str) -> None:
+        """Let the declaration say what happens; unless it has ended, or fails over this itself."""
         self.error = self.error or f"{name}: {error}"
-        asked_in_vain = event.name == "action_failed" and self._is_condition_of_failure(name)
-        if asked_in_vain or self.machine.state.final:
+        self._failures_in_a_row += 1
+        if self.machine.state.final or self._failures_in_a_row == _MOST_FAILURES_IN_A_ROW:
             self._lost_control = True
         else:
             self.loop.post_first(Event("action_failed", {"name": name, "error": error}))
 
-    def _is_condition_of_failure(self, name: str) -> bool:
-        """Asking the declaration about a failure failed itself: asking again would never end."""
-        candidates = self.machine.spec.candidates(self.machine.state.name, "action_failed")
-        return any(str(u) == name for t in candidates for u in (*t.conditions, *t.unless))
+    def _lose_control(self, error: str) -> None:
+        """The declaration cannot help any more: the run ends, as UNKNOWN."""
+        self.error = self.error or error
+        self._lost_control = True
 
     # -- timers --------------------------------------------------------------------------------
 
     def _arm_timers(self, facts: Facts) -> None:
         self._cancel_timers()
         for name, delay in self.machine.rules.timeouts[self.machine.state.name].items():
-            seconds = delay(facts)
+            try:
+                seconds = delay(facts)
+            except Exception as error:
+                self._action_failed(name, f"{type(error).__name__}: {error}")
+                continue
             if seconds is not None:
                 event = Event(name, {"after": seconds}, visit=self._visit)
-                self._timers.append(
-                    self.loop.call_later(seconds, functools.partial(self.loop.post, event))
-                )
+                post = functools.partial(self.loop.post, event)
+                self._timers.append(self.loop.call_later(seconds, post))
 
     def _cancel_timers(self) -> None:
         for timer in self._timers:
@@ -246,6 +264,8 @@ class Agent:
         self.group.note_exit(ended)
         if self.history:
             self.history[-1].exits.append(ended)
+            if not self.group.alive:
+                self.history[-1].ended = ended.time
 
     def _note_stopped(self, event: Event) -> None:
         if self.history and self.history[-1].ended is None:
@@ -267,18 +287,24 @@ class Agent:
             membership_restarts=self.membership_restarts,
         )
 
-    def _record(self, event: Event, facts: Facts, outcome: Step | Ignored | str) -> None:
-        self._write(describe_step(event, facts, outcome))
+    def _record(
+        self, event: Event, facts: Facts, outcome: Step | Ignored | str
+    ) -> Mapping[str, Any]:
+        return self._write(describe_step(event, facts, outcome))
 
-    def _write(self, record: Mapping[str, Any]) -> None:
+    def _write(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Put a record into the journal; returns it as it was written, for the observers."""
         stamped = {
             "time": self.loop.clock.wall(),
             **record,
             "worker_state": self.group.state.value,
         }
         self.journal.write(stamped)
+        return stamped
+
+    def _tell(self, record: Mapping[str, Any]) -> None:
         for observer in self._observers:
-            observer(stamped)
+            observer(record)
 
     # -- what actions use ----------------------------------------------------------------------
 
@@ -322,7 +348,7 @@ class Agent:
             return RunResult(WorkerState.UNKNOWN, exit_code=_EXIT_LOST_CONTROL)
         last = self.history[-1] if self.history else None
         failures = last.failures if last and shown is not WorkerState.SUCCEEDED else {}
-        done = [e.global_rank for e in last.exits if e.exit_code == 0] if last else []
+        done = [e.global_rank for e in last.exits if e.succeeded] if last else []
         return RunResult(
             state=shown,
             return_values=dict.fromkeys(done),
@@ -339,5 +365,5 @@ class Agent:
 
     def _worker_code(self) -> int:
         """The code of the first worker that failed; 1 when the failure was not a worker's."""
-        failed = [e for e in self.history[-1].exits if e.failed] if self.history else []
-        return shell_code(failed[0].exit_code) & 0xFF if failed else 1
+        first = self.history[-1].first_failure() if self.history else None
+        return shell_code(first.exitcode) & 0xFF if first else 1

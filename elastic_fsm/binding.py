@@ -116,7 +116,7 @@ class _Binder:
             parameters = _parameters(rule, use, self.settings)
             if rule.check:
                 rule.check(**parameters)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             self.problems.append(Problem(f"{kind} {use.name!r}: {error}", path=use.path))
             return None
         return rule, parameters

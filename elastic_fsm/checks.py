@@ -1,18 +1,19 @@
 """What must hold for any declaration, told before anything starts.
 
 Every check is a small generator over the declaration; all are run, so that a user sees all
-problems at once. A check that would only repeat what an earlier one said of the same entry
-(an unknown state is also unreachable) stays silent: states and events that do not exist are
-left out of the graph the later checks look at.
+problems at once. One slip is one problem: once a misspelt state or event has been reported, the
+checks that follow read it as what it probably means, and where that cannot be guessed, nothing
+is said about which states can be reached.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from elastic_fsm.declaration import ANY, SAME
 from elastic_fsm.events import CATALOGUE
-from elastic_fsm.problems import Problem, did_you_mean
+from elastic_fsm.problems import Problem, closest, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ class _Context:
         self.events = events
         self.notices = [kind.name for kind in CATALOGUE.values() if kind.notice]
         self.open_states = [state for state in spec.states.values() if not state.final]
+        self.is_whole = all(end in spec.states for end in _ends_of_arrows(spec))
 
     def successors(self, state: str) -> set[str]:
         """States that one transition away from ``state`` may lead to."""
@@ -68,16 +70,53 @@ def check(spec: MachineSpec, rules: Rules, answers: set[str]) -> list[Problem]:
 
     ``answers`` are the events that registered actions may be answered with.
     """
-    context = _Context(spec, rules, known_events(spec, answers))
-    return [problem for one in _CHECKS for problem in one(context)]
+    events = known_events(spec, answers)
+    written = _Context(spec, rules, events)
+    found = [problem for one in _CHECKS_OF_NAMES for problem in one(written)]
+    meant = _Context(_as_meant(spec, events), rules, events) if found else written
+    return found + [problem for one in _CHECKS for problem in one(meant)]
+
+
+def _ends_of_arrows(spec: MachineSpec) -> list[str]:
+    """The initial state, and every state that a transition names."""
+    named = [end for t in spec.transitions.values() for end in (*t.source, t.dest)]
+    return [spec.initial, *(end for end in named if end not in (None, ANY, SAME))]
+
+
+def _as_meant(spec: MachineSpec, events: set[str]) -> MachineSpec:
+    """The declaration with misspelt states and events put right, as far as can be guessed."""
+
+    def state(name: str) -> str:
+        return name if name in (ANY, SAME) else closest(name, spec.states) or name
+
+    def event(name: str) -> str:
+        return closest(name, events) or name
+
+    return replace(
+        spec,
+        initial=state(spec.initial),
+        states={
+            name: replace(s, ignores=tuple(map(event, s.ignores)))
+            for name, s in spec.states.items()
+        },
+        transitions={
+            name: replace(
+                t,
+                trigger=event(t.trigger),
+                source=tuple(map(state, t.source)),
+                dest=None if t.dest is None else state(t.dest),
+            )
+            for name, t in spec.transitions.items()
+        },
+    )
 
 
 def _initial(context: _Context) -> Iterator[Problem]:
     initial, states = context.spec.initial, context.spec.states
     path = "machine.initial"
-    if not initial:
-        yield Problem("there is no initial state", path="machine", fix="add `initial: STATE`")
-    elif initial not in states:
+    if not initial or not states:
+        return
+    if initial not in states:
         fix = did_you_mean(initial, states)
         yield Problem(f"unknown state {initial!r}", path=path, fix=fix)
     elif states[initial].final:
@@ -119,7 +158,7 @@ def _events(context: _Context) -> Iterator[Problem]:
 
 
 def _reachable(context: _Context) -> Iterator[Problem]:
-    if context.spec.initial not in context.spec.states:
+    if not context.is_whole:
         return
     seen = {context.spec.initial}
     todo = [context.spec.initial]
@@ -135,8 +174,9 @@ def _reachable(context: _Context) -> Iterator[Problem]:
 
 def _ends(context: _Context) -> Iterator[Problem]:
     finals = {state.name for state in context.spec.states.values() if state.final}
-    if not finals:
+    if not finals and context.spec.states:
         yield Problem("there is no final state", path="machine.states", fix="add `final: true`")
+    if not finals or not context.is_whole:
         return
     ending = set(finals)
     while more := {
@@ -182,12 +222,9 @@ def _is_open(context: _Context, name: str) -> bool:
 
 def _blocker(context: _Context, state: str, t: TransitionSpec) -> TransitionSpec | None:
     """The earlier transition that is taken whenever ``t`` would be."""
-    for earlier in context.spec.candidates(state, t.trigger):
-        if earlier is t:
-            return None
-        if _needs(earlier) <= _needs(t):
-            return earlier
-    return None
+    candidates = context.spec.candidates(state, t.trigger)
+    earlier = candidates[: candidates.index(t)]
+    return next((one for one in earlier if _needs(one) <= _needs(t)), None)
 
 
 def _needs(t: TransitionSpec) -> set[str]:
@@ -272,10 +309,8 @@ def _contradictions(context: _Context) -> Iterator[Problem]:
                 yield Problem(what, path=f"{state.path}.ignores", fix="keep one of the two")
 
 
+_CHECKS_OF_NAMES: tuple[Check, ...] = (_initial, _arrow_ends, _events)
 _CHECKS: tuple[Check, ...] = (
-    _initial,
-    _arrow_ends,
-    _events,
     _reachable,
     _ends,
     _final_states,

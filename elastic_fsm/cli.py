@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -45,11 +46,22 @@ signal n; 2 for bad input; 70 for an error of the agent's own.
 
 def run_command_line(argv: Sequence[str]) -> int:
     """Carry out a command line; returns the exit code."""
+    _open_standard_streams()
     try:
         return _dispatch(argv)
     except BadInput as error:
         print(_one_screen(error), file=sys.stderr)
         return 2
+
+
+def _open_standard_streams() -> None:
+    """A stream that is closed (``>&-``) leads nowhere, not to the next file that is opened."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+            os.set_inheritable(null, True)
 
 
 def _dispatch(argv: Sequence[str]) -> int:

@@ -42,7 +42,7 @@ def _check_entrypoint(spec: Mapping[str, Any]) -> Iterator[Problem]:
             fix="add it at the end: elastic-fsm run -n 4 train.py --lr 0.1",
         )
     elif spec["module"]:
-        yield from _check_module(entrypoint)
+        yield from _check_module(entrypoint, spec)
     elif entrypoint.endswith(".py"):
         yield from _check_script(entrypoint, Path(spec["cwd"] or "."))
     elif not _is_program(entrypoint, spec):
@@ -61,13 +61,14 @@ def _check_script(script: str, folder: Path) -> Iterator[Problem]:
         yield Problem(f"no such file: {script!r}", path="spec.entrypoint", fix=fix)
 
 
-def _check_module(name: str) -> Iterator[Problem]:
+def _check_module(name: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
     """Only the top-level name is looked for: looking deeper would import the user's package."""
-    if "PYTHON_EXEC" in os.environ:
-        return
+    if "PYTHON_EXEC" in os.environ or "PYTHONPATH" in spec["env"]:
+        return  # another interpreter, or another path, than ours
     top = name.partition(".")[0]
-    # The interpreter of `-m` searches the current folder, which ours need not.
-    here = any((Path(top) / "").exists() or Path(f"{top}{end}").exists() for end in (".py", ".so"))
+    # The interpreter of `-m` searches the workers' current folder, which ours need not.
+    folder = Path(spec["cwd"] or ".")
+    here = top and any((folder / f"{top}{end}").exists() for end in ("", ".py", ".so"))
     if not here and not _is_importable(top):
         yield Problem(f"no module named {top!r} for {sys.executable}", path="spec.entrypoint")
 

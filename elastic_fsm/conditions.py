@@ -30,7 +30,7 @@ __all__ = [
 
 
 def _check_signals(signals: Sequence[str]) -> None:
-    if isinstance(signals, str):
+    if not isinstance(signals, list | tuple):
         raise ValueError(f"give a list of signals: [{signals}]")
     known = [s.name for s in signal.Signals]
     for name in signals:
@@ -39,8 +39,11 @@ def _check_signals(signals: Sequence[str]) -> None:
 
 
 def _check_exit_codes(codes: Sequence[int | str]) -> None:
-    if isinstance(codes, str | int):
+    if not isinstance(codes, list | tuple):
         raise ValueError(f"give a list of exit codes: [{codes}]")
+    for code in codes:
+        if not isinstance(code, str | int) or isinstance(code, bool):
+            raise ValueError(f"{code!r} is neither an exit code nor the name of a signal")
     _check_signals([code for code in codes if isinstance(code, str)])
 
 

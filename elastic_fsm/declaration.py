@@ -2,18 +2,19 @@
 
 The words are those of the ``transitions`` library, states and transitions are mappings by name
 (Hydra merges mappings and replaces lists). Reading reports every entry that is not of the right
-shape and goes on, so that one look at a file finds all that is wrong with it; what the entries
-*mean* together is for ``checks``.
+shape and goes on, so that one look at a file finds all that is wrong with it; a misspelt key is
+read as what it probably means, so that one slip is one problem. What the entries *mean* together
+is for ``checks``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from elastic_fsm.group import WorkerState
-from elastic_fsm.problems import Problem, did_you_mean
+from elastic_fsm.problems import Problem, closest, did_you_mean
 
 __all__ = ["ANY", "SAME", "MachineSpec", "StateSpec", "TransitionSpec", "Use", "read_machine"]
 
@@ -111,23 +112,31 @@ class MachineSpec:
     transitions: Mapping[str, TransitionSpec]
     doc: str = ""
 
+    _candidates: Mapping[tuple[str, str], tuple[TransitionSpec, ...]] = field(
+        init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        table = {
+            (state.name, trigger): _in_order(state, [t for t in fitting if not state.final])
+            for trigger, fitting in self._by_trigger().items()
+            for state in self.states.values()
+        }
+        object.__setattr__(self, "_candidates", table)
+
+    def _by_trigger(self) -> dict[str, list[TransitionSpec]]:
+        fitting: dict[str, list[TransitionSpec]] = {}
+        for transition in self.transitions.values():
+            fitting.setdefault(transition.trigger, []).append(transition)
+        return fitting
+
     def candidates(self, state: str, trigger: str) -> tuple[TransitionSpec, ...]:
         """The transitions to try for an event in a state, in order.
 
         Those that name the state come first, then, unless the state ignores the event, those
         from ``any``; within each the higher priority, then the order of the declaration.
         """
-        spec = self.states[state]
-        if spec.final:
-            return ()
-        fitting = [t for t in self.transitions.values() if t.trigger == trigger]
-        named = [t for t in fitting if state in t.source]
-        general = [t for t in fitting if t.from_any and t not in named]
-        if trigger in spec.ignores:
-            general = []
-        return tuple(
-            sorted(named, key=lambda t: -t.priority) + sorted(general, key=lambda t: -t.priority)
-        )
+        return self._candidates.get((state, trigger), ())
 
     def triggers(self) -> tuple[str, ...]:
         """Every event that some transition reacts to."""
@@ -142,13 +151,25 @@ class MachineSpec:
         )
 
 
+def _in_order(state: StateSpec, fitting: list[TransitionSpec]) -> tuple[TransitionSpec, ...]:
+    """Those that can be taken in a state, out of those with one and the same trigger."""
+    named = [t for t in fitting if state.name in t.source]
+    general = [
+        t for t in fitting if t.from_any and t not in named and t.trigger not in state.ignores
+    ]
+    return tuple(
+        sorted(named, key=lambda t: -t.priority) + sorted(general, key=lambda t: -t.priority)
+    )
+
+
 def read_machine(data: Any) -> tuple[MachineSpec, list[Problem]]:
     """A declaration from plain mappings, and what is wrong with its shape.
 
     Entries that cannot be read are left out or take their default; callers must not run a
     machine that has problems.
     """
-    reader = _Reader(data, "machine")
+    reader = _Reader(data, "machine", MachineSpec)
+    reader.require("initial", "states", "transitions")
     states = {
         name: _read_state(name, entry, reader.problems) for name, entry in reader.entries("states")
     }
@@ -162,12 +183,11 @@ def read_machine(data: Any) -> tuple[MachineSpec, list[Problem]]:
         transitions=transitions,
         doc=reader.take("doc", _text, ""),
     )
-    reader.finish()
     return spec, reader.problems
 
 
 def _read_state(name: str, data: Any, problems: list[Problem]) -> StateSpec:
-    reader = _Reader({} if data is None else data, f"machine.states.{name}", problems)
+    reader = _Reader({} if data is None else data, f"machine.states.{name}", StateSpec, problems)
     spec = StateSpec(
         name=name,
         doc=reader.take("doc", _text, ""),
@@ -177,14 +197,13 @@ def _read_state(name: str, data: Any, problems: list[Problem]) -> StateSpec:
         timeouts=reader.take("timeouts", _mapping, {}),
         ignores=reader.names("ignores"),
         final=reader.take("final", _flag, False),
-        exit_code=reader.take("exit_code", _exit_code, None),
+        exit_code=reader.take("exit_code", _exit_code, None, instead=0),
     )
-    reader.finish()
     return spec
 
 
 def _read_transition(name: str, data: Any, problems: list[Problem]) -> TransitionSpec:
-    reader = _Reader(data, f"machine.transitions.{name}", problems)
+    reader = _Reader(data, f"machine.transitions.{name}", TransitionSpec, problems)
     reader.require("trigger", "source")
     spec = TransitionSpec(
         name=name,
@@ -198,20 +217,33 @@ def _read_transition(name: str, data: Any, problems: list[Problem]) -> Transitio
         after=reader.uses("after"),
         priority=reader.take("priority", _integer, 0),
     )
-    reader.finish()
     return spec
 
 
 class _Reader:
-    """Takes keys out of one mapping; whatever is left at the end was misspelt."""
+    """Takes values out of one mapping, whose keys must be the fields of ``kind``."""
 
-    def __init__(self, data: Any, path: str, problems: list[Problem] | None = None) -> None:
+    def __init__(
+        self, data: Any, path: str, kind: type, problems: list[Problem] | None = None
+    ) -> None:
         self.path = path
         self.problems = [] if problems is None else problems
-        self.taken: list[str] = []
-        self.data: dict[Any, Any] = dict(data) if isinstance(data, Mapping) else {}
-        if not isinstance(data, Mapping):
+        self.keys = [f.name for f in fields(kind) if f.init and f.name != "name"]
+        self.data: dict[str, Any] = {}
+        self.is_mapping = isinstance(data, Mapping)
+        if self.is_mapping:
+            self._fill(data)
+        else:
             self.report(f"must be a mapping, not {_shown(data)}")
+
+    def _fill(self, data: Mapping[Any, Any]) -> None:
+        self.data = {key: data[key] for key in self.keys if key in data}
+        for key in data:
+            if key not in self.keys:
+                fix = did_you_mean(str(key), self.keys)
+                self.report(f"unknown key {key!r}", key=str(key), fix=fix)
+                if meant := closest(str(key), self.keys):
+                    self.data.setdefault(meant, data[key])
 
     def report(self, what: str, *, key: str = "", fix: str = "") -> None:
         path = f"{self.path}.{key}" if key else self.path
@@ -219,19 +251,19 @@ class _Reader:
 
     def require(self, *keys: str) -> None:
         for key in keys:
-            if self.data and self.data.get(key) is None:
+            if self.is_mapping and self.data.get(key) is None:
                 self.report(f"has no {key!r}", fix=f"add `{key}:`")
 
-    def take(self, key: str, convert: Callable[[Any], T], default: T) -> T:
-        self.taken.append(key)
-        value = self.data.pop(key, None)
+    def take(self, key: str, convert: Callable[[Any], T], default: T, *, instead: Any = None) -> T:
+        """The value of a key; ``default`` when it is absent, or ``instead`` when it is bad."""
+        value = self.data.get(key)
         if value is None:
             return default
         try:
             return convert(value)
         except ValueError as error:
             self.report(str(error), key=key)
-            return default
+            return default if instead is None else instead
 
     def names(self, key: str) -> tuple[str, ...]:
         return self.take(key, _names, ())
@@ -241,9 +273,7 @@ class _Reader:
 
     def entries(self, key: str) -> list[tuple[str, Any]]:
         """The named entries of a mapping such as ``states``."""
-        values: Mapping[Any, Any] = self.take(key, _mapping, {})
-        if not values:
-            self.report(f"has no {key}", fix=f"add `{key}:` with at least one entry")
+        values: Mapping[Any, Any] = self.take(key, _entries, {})
         return [(name, values[name]) for name in values if self._is_name(key, name)]
 
     def _is_name(self, key: str, name: Any) -> bool:
@@ -255,12 +285,6 @@ class _Reader:
                 fix="use letters, digits and _; quote on, off, yes, no and null",
             )
         return good
-
-    def finish(self) -> None:
-        for key in self.data:
-            self.report(
-                f"unknown key {key!r}", key=str(key), fix=did_you_mean(str(key), self.taken)
-            )
 
 
 def _shown(value: Any) -> str:
@@ -289,6 +313,12 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
     if not isinstance(value, Mapping):
         raise ValueError(f"must be a mapping, not {_shown(value)}")
     return value
+
+
+def _entries(value: Any) -> Mapping[Any, Any]:
+    if not _mapping(value):
+        raise ValueError("must have at least one entry")
+    return _mapping(value)
 
 
 def _names(value: Any) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ outer message, with a timestamp beside it, is read too.
 from __future__ import annotations
 
 import json
+import math
 import signal
 import time
 from dataclasses import dataclass, field
@@ -41,7 +42,9 @@ def describe_exit(exit_code: int) -> str:
 
 @dataclass
 class ProcessFailure:
-    """One failed worker. ``timestamp`` is epoch seconds: of the error file, else of the exit.
+    """One failed worker. ``timestamp`` is epoch seconds: when it wrote its error file, else when
+    it ended. The file comes first: a worker that raised takes a while to end, and a peer that
+    notices may crash meanwhile. Its own time stamp is not used, since torch cuts it to seconds.
 
     Beyond torch's members, ``reason`` says why the agent could not start or had to end it, and
     ``stderr_tail`` holds its last lines of standard error.
@@ -59,9 +62,8 @@ class ProcessFailure:
 
     def __post_init__(self) -> None:
         self.error_file_data = self.error_file_data or read_error_file(self.error_file)
-        text, timestamp = _message_of(self.error_file_data)
-        self.message = self.message or text or self.reason
-        self.timestamp = timestamp or self.timestamp or time.time()
+        self.message = self.message or _message_of(self.error_file_data) or self.reason
+        self.timestamp = min(self.timestamp or time.time(), _time_written(self.error_file))
 
     @property
     def traceback(self) -> str:
@@ -109,15 +111,14 @@ def _extra_info(data: dict[str, Any]) -> dict[str, Any]:
     return extra if isinstance(extra, dict) else {}
 
 
-def _message_of(data: dict[str, Any]) -> tuple[str, float]:
+def _message_of(data: dict[str, Any]) -> str:
     message = data.get("message", "")
-    if isinstance(message, dict):
-        return str(message.get("message", "")), _seconds(_extra_info(data).get("timestamp"))
-    return str(message), _seconds(data.get("timestamp"))
+    return str(message.get("message", "") if isinstance(message, dict) else message)
 
 
-def _seconds(value: Any) -> float:
+def _time_written(path: str) -> float:
+    """When a file was written; infinity when there is none."""
     try:
-        return float(value)
-    except (TypeError, ValueError):
-        return 0.0
+        return Path(path).stat().st_mtime if path else math.inf
+    except OSError:
+        return math.inf

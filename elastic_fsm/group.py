@@ -104,6 +104,11 @@ class WorkerExit:
         """Whether this exit is a cause: it was neither success nor the agent's own doing."""
         return self.exit_code != 0 and not self.stopped_by_agent
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether its work is done; one that was stopped may end with 0 too, after a checkpoint."""
+        return self.exit_code == 0 and not self.stopped_by_agent
+
 
 class Worker:
     """One worker; ranks are -1 before a rendezvous, ``id`` (its pid) is None until it started."""

@@ -14,10 +14,7 @@ __all__ = ["Attempt"]
 
 @dataclass(slots=True)
 class Attempt:
-    """One start of the workers. Times are wall time; ``failures`` is by global rank, causes only.
-
-    ``reason`` says why the attempt ended, when it was not a worker's doing.
-    """
+    """One start of the workers. Times are wall time; ``failures`` (by global rank) are causes."""
 
     number: int
     world_size: int
@@ -25,3 +22,7 @@ class Attempt:
     ended: float | None = None
     exits: list[WorkerExit] = field(default_factory=list)
     failures: dict[int, ProcessFailure] = field(default_factory=dict)
+
+    def first_failure(self) -> ProcessFailure | None:
+        """The cause of the others, as far as time can tell; None when no worker failed."""
+        return min(self.failures.values(), key=lambda f: f.timestamp, default=None)

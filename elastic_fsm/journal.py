@@ -48,9 +48,9 @@ class Journal:
 
     def close(self) -> None:
         """Close the file."""
-        if self._file is not None:
-            self._attempt(self._file.close)
-        self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            self._attempt(file.close)
 
     def _open(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
@@ -70,7 +70,7 @@ class Journal:
         try:
             call()
         except OSError as error:
-            self._file = None
+            self.close()
             self._warn(f"the journal {self._path} cannot be written, the run goes on: {error}")
 
 

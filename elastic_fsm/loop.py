@@ -33,9 +33,9 @@ class Timer:
 
     __slots__ = ("callback", "when")
 
-    def __init__(self, when: float, callback: Callable[[], None]) -> None:
+    def __init__(self, when: float, callback: Callable[[], object]) -> None:
         self.when = when
-        self.callback: Callable[[], None] | None = callback
+        self.callback: Callable[[], object] | None = callback
 
     def cancel(self) -> None:
         """Make sure that it never fires; the loop drops it when its time comes."""
@@ -82,7 +82,7 @@ class Loop:
         with suppress(KeyError, ValueError):
             self._selector.unregister(readable)
 
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
         """Call ``callback`` in the loop's thread after so many seconds."""
         timer = Timer(self.clock.now() + seconds, callback)
         heapq.heappush(self._timers, (timer.when, next(self._order), timer))

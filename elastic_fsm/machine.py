@@ -99,9 +99,9 @@ class _Record:
 
 
 class _Model:
-    """The library's model: a private, empty object, so that no name can clash."""
+    """The library's model: a private object, onto which it writes a method for each trigger."""
 
-    state: str
+    _current: str
 
 
 class Machine:
@@ -116,6 +116,7 @@ class Machine:
             self._model,
             states=[self._state(state) for state in spec.states.values()],
             initial=spec.initial,
+            model_attribute="_current",  # `state`, the default, may be the name of a trigger
             auto_transitions=False,
             send_event=True,
             name=_LIBRARY_NAME,
@@ -128,14 +129,14 @@ class Machine:
     @property
     def state(self) -> StateSpec:
         """The current state."""
-        return self.spec.states[self._model.state]
+        return self.spec.states[self._model._current]
 
     def step(self, event: Event, facts: Facts) -> Step | Ignored:
         """Take the first transition whose conditions hold; the state is all that changes.
 
         Raises :class:`ConditionFailed` when a condition raises.
         """
-        source = self._model.state
+        source = self._model._current
         self._record = record = _Record()
         if self._knows(source, event.name):
             self._library.events[event.name].trigger(self._model, event, facts)
@@ -145,7 +146,7 @@ class Machine:
             transition=record.taken.name,
             trigger=event.name,
             source=source,
-            dest=self._model.state,
+            dest=self._model._current,
             entered=record.taken.dest is not None,
             actions=tuple(record.actions),
             verdicts=tuple(record.verdicts),

@@ -32,6 +32,10 @@ def because(record: Mapping[str, Any]) -> str:
     return f"{event['name']} after {after:g} s" if after else event["name"]
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def _exited(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     who = f"local rank {data['local_rank']}"
     reason = f": {data['reason']}" if data["reason"] else ""
@@ -40,9 +44,9 @@ def _exited(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
 
 def _completed(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     world = data["world"]
-    nodes = len(world["nodes"])
+    nodes = _count(len(world["nodes"]), "node")
     meeting = f"{world['master_addr']}:{world['master_port']}"
-    return f"round {world['round']}: {nodes} node{'s' * (nodes != 1)}, workers meet at {meeting}"
+    return f"round {world['round']}: {nodes}, workers meet at {meeting}"
 
 
 def _stopped(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -56,7 +60,7 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "spare_assigned": lambda data, facts: "there are enough nodes without this one",
     "run_finished": lambda data, facts: "the other nodes finished the run",
     "membership_changed": lambda data, facts: f"nodes changed: {data.get('reason', '')}",
-    "workers_started": lambda data, facts: f"{len(data['pids'])} workers run",
+    "workers_started": lambda data, facts: f"{_count(len(data['pids']), 'worker')} started",
     "worker_exited": _exited,
     "workers_stopped": _stopped,
     "workers_stuck": lambda data, facts: f"SIGKILL did not end {data['pids']}",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["BadInput", "Problem", "did_you_mean"]
+__all__ = ["BadInput", "Problem", "closest", "did_you_mean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,16 @@ class BadInput(Exception):
         return cls([Problem(what, path=path, fix=fix, where=where)])
 
 
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """What a ``word`` that may be misspelt probably means; None when nothing is near."""
+    names = sorted(set(known))
+    close = [word] if word in names else difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suggestion for a misspelt ``word``, else the list of what is known; never empty-handed."""
     names = sorted(set(known))
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {close[0]!r}?"
+    if meant := closest(word, names):
+        return f"did you mean {meant!r}?"
     return f"known: {', '.join(names)}" if names else ""

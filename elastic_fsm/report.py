@@ -62,12 +62,8 @@ def _attempt(attempt: Attempt, host: str) -> dict[str, Any]:
         "ended": attempt.ended,
         "causes": [_cause(rank, f, host) for rank, f in attempt.failures.items()],
         "consequences": [_consequence(e) for e in attempt.exits if e.stopped_by_agent],
-        "succeeded": [e.global_rank for e in attempt.exits if _is_success(e)],
+        "succeeded": [e.global_rank for e in attempt.exits if e.succeeded],
     }
-
-
-def _is_success(ended: WorkerExit) -> bool:
-    return ended.exit_code == 0 and not ended.stopped_by_agent
 
 
 def _cause(rank: int, failure: ProcessFailure, host: str) -> dict[str, Any]:

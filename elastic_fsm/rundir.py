@@ -6,11 +6,13 @@ numbers; journal and report of the earlier run get a number and stay.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
 import socket
 import time
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,10 @@ from elastic_fsm.problems import BadInput
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["RunDir", "new_run_id", "node_name", "open_run_dir"]
+__all__ = ["RunDir", "cannot_be_written", "new_run_id", "node_name", "open_run_dir"]
+
+# File systems of clusters may know no locks; a run there is not guarded against a second one.
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 def new_run_id() -> str:
@@ -68,19 +73,27 @@ def open_run_dir(base: Path, run_id: str, node: str) -> RunDir:
     """
     run = base.absolute() / run_id
     folder = run / node
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = _lock(folder)
-        first_attempt = _next_number(folder, "attempt_*", "attempt_")
-        _keep_earlier(folder)
-        _point_latest(base.absolute(), run_id)
-    except OSError as error:
-        raise BadInput.of(
-            f"the run directory cannot be written: {error.strerror}: {error.filename or folder}",
-            path="run_dir",
-            fix="choose another place: run_dir=PATH",
-        ) from error
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = _lock(folder)
+            held.callback(os.close, lock)
+            first_attempt = _next_number(folder, "attempt_*", "attempt_")
+            _keep_earlier(folder)
+        except OSError as error:
+            raise cannot_be_written(error, folder) from error
+        held.pop_all()
+    _point_latest(base.absolute(), run_id)
     return RunDir(run, folder, first_attempt, lock)
+
+
+def cannot_be_written(error: OSError, folder: Path) -> BadInput:
+    """The finding for a folder that is read-only, full, or no folder at all."""
+    return BadInput.of(
+        f"the run directory cannot be written: {error.strerror}: {error.filename or folder}",
+        path="run_dir",
+        fix="choose another place: run_dir=PATH",
+    )
 
 
 def _lock(folder: Path) -> int:
@@ -95,6 +108,10 @@ def _lock(folder: Path) -> int:
             path="run_id",
             fix="choose another run_id, or wait for that run to end",
         ) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            os.close(descriptor)
+            raise
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor
@@ -102,9 +119,11 @@ def _lock(folder: Path) -> int:
 
 def _keep_earlier(folder: Path) -> None:
     """Number the files of an earlier run with this id: ``journal.0.jsonl`` and so on."""
-    number = _next_number(folder, "journal.*.jsonl", "journal.")
-    for name in ("journal.jsonl", "report.json", "run.yaml"):
-        stem, suffix = name.split(".")
+    names = [name.split(".") for name in ("journal.jsonl", "report.json", "run.yaml")]
+    # One number for the three, though an agent that was killed may not have written all.
+    number = max(_next_number(folder, f"{stem}.*.{suffix}", f"{stem}.") for stem, suffix in names)
+    for stem, suffix in names:
+        name = f"{stem}.{suffix}"
         if (folder / name).exists():
             (folder / name).rename(folder / f"{stem}.{number}.{suffix}")
 
@@ -120,5 +139,6 @@ def _point_latest(base: Path, run_id: str) -> None:
     if latest.exists() and not latest.is_symlink():
         return
     fresh = base / f".latest.{secrets.token_hex(4)}"
-    fresh.symlink_to(run_id, target_is_directory=True)
-    fresh.replace(latest)
+    with suppress(OSError):  # a file system without links: the run does without, too
+        fresh.symlink_to(run_id, target_is_directory=True)
+        fresh.replace(latest)

@@ -59,24 +59,30 @@ class Signals(Source):
                 self._old_handlers[number] = signal.signal(number, _do_nothing)
 
     def close(self) -> None:
-        """Give the signals back to whoever had them."""
+        """Give the signals back to whoever had them, also those that nobody has taken up yet."""
         if self._read is None or self._write is None:
             return
+        taken = set(self._old_handlers)
         for number, handler in self._old_handlers.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._old_handlers.clear()
         signal.set_wakeup_fd(self._old_wakeup)
+        late = taken.intersection(self._numbers_read())
         self._loop.unwatch(self._read)
         self._read.close()
         self._write.close()
         self._read = self._write = None
+        for number in late:
+            signal.raise_signal(number)
+
+    def _numbers_read(self) -> bytes:
+        with suppress(BlockingIOError):
+            return self._read.recv(4096) if self._read else b""
+        return b""
 
     def _post_all(self) -> None:
-        numbers = b""
-        with suppress(BlockingIOError):
-            numbers = self._read.recv(4096) if self._read else b""
         # Last first, since each goes to the front.
-        for number in reversed(numbers):
+        for number in reversed(self._numbers_read()):
             if number in self._old_handlers:
                 name = signal.Signals(number).name
                 self._loop.post_first(Event("signal_received", {"signal": name}))

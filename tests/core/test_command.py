@@ -1,0 +1,219 @@
+"""What a user types: the words of ``run``, the workers' command, and how many workers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from elastic_fsm.command import check_command
+from elastic_fsm.devices import visible_gpus, workers_for_auto
+from elastic_fsm.problems import BadInput
+from elastic_fsm.words import split_words
+
+# -- words -------------------------------------------------------------------------------------
+
+VERBATIM = ["a=b", "--rdzv", "x", "@", "%", "${x}", "???", "", "a b", "\\", "-n", "--", "-m", "é"]
+
+# words; overrides; command
+SPLIT = {
+    "nothing": ([], [], []),
+    "a script": (["train.py", "--lr", "0.1"], [], ["train.py", "--lr", "0.1"]),
+    "overrides end at the command": (
+        ["spec.max_restarts=3", "train.py", "spec.max_restarts=4"],
+        ["spec.max_restarts=3"],
+        ["train.py", "spec.max_restarts=4"],
+    ),
+    "short option": (["-n", "4", "t.py"], ["spec.local_world_size=4"], ["t.py"]),
+    "short option in one word": (["-n4", "t.py"], ["spec.local_world_size=4"], ["t.py"]),
+    "short option with =": (["-n=4", "t.py"], ["spec.local_world_size=4"], ["t.py"]),
+    "long option": (["--local-world-size", "auto"], ["spec.local_world_size=auto"], []),
+    "long option with =": (["--local-world-size=2"], ["spec.local_world_size=2"], []),
+    "the order of overrides stays": (
+        ["a=1", "-n", "2", "b=2"], ["a=1", "spec.local_world_size=2", "b=2"], [],
+    ),
+    "hydra's forms": (
+        ["+a.b=1", "++c=2", "~d", "~machine.transitions.reform", "machine=fail_fast", "a@b=c",
+         "e/f=g", "h="],
+        ["+a.b=1", "++c=2", "~d", "~machine.transitions.reform", "machine=fail_fast", "a@b=c",
+         "e/f=g", "h="],
+        [],
+    ),
+    "no overrides": (["./a=b"], [], ["./a=b"]),
+    "no override either": (["=b"], [], ["=b"]),
+    "a word that begins with a digit": (["1=2"], [], ["1=2"]),
+    "a lonely dash": (["-", "x"], [], ["-", "x"]),
+    "verbatim after --": (["a=1", "--", *VERBATIM], ["a=1"], VERBATIM),
+    "verbatim after the program": (["prog", *VERBATIM], [], ["prog", *VERBATIM]),
+    "an empty word is a command": (["", "a=b"], [], ["", "a=b"]),
+    "a program after --": (["--", "a=b"], [], ["a=b"]),
+    "nothing after --": (["a=1", "--"], ["a=1"], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("argv", "overrides", "command"), SPLIT.values(), ids=SPLIT)
+def test_words_are_taken_apart(argv, overrides, command):
+    words = split_words(argv)
+    assert (words.overrides, words.command, words.module) == (overrides, command, False)
+    assert words.job_file is None
+    assert words.flags == set()
+
+
+def test_a_module_takes_all_that_follows():
+    words = split_words(["a=1", "-m", "pkg.train", "-n", "a=b", ""])
+    assert words.module
+    assert words.command == ["pkg.train", "-n", "a=b", ""]
+    assert words.overrides == ["a=1"]
+
+
+@pytest.mark.parametrize(
+    "argv", [["-c", "job.yaml"], ["-cjob.yaml"], ["--config", "job.yaml"], ["--config=job.yaml"]]
+)
+def test_job_files(argv):
+    assert split_words(argv).job_file == Path("job.yaml")
+
+
+def test_flags():
+    words = split_words(["--dry-run", "--origin", "-h", "--help", "train.py", "--dry-run"])
+    assert words.flags == {"dry_run", "origin", "help"}
+    assert words.command == ["train.py", "--dry-run"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "what", "fix"),
+    [
+        (["-m"], "-m needs the name of a module", "-m pkg.train"),
+        (["-n"], "-n needs a value", "-n 4"),
+        (["-n", ""], "-n needs a value", "-n 4"),
+        (["--config="], "--config needs a value", "--config job.yaml"),
+        (["--dry-rnu"], "unknown option --dry-rnu", "did you mean '--dry-run'?"),
+    ],
+)
+def test_options_that_cannot_be(argv, what, fix):
+    with pytest.raises(BadInput) as caught:
+        split_words(argv)
+    (problem,) = caught.value.problems
+    assert (problem.what, problem.fix, problem.where) == (what, fix, "command line")
+
+
+@pytest.mark.parametrize("argv", [["--nproc_per_node=4"], ["--nproc-per-node", "4"]])
+def test_options_of_torchrun_are_answered_with_ours(argv):
+    with pytest.raises(BadInput, match=r"unknown option --nproc[\s\S]*spec\.local_world_size"):
+        split_words(argv)
+
+
+# -- the command -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def problems(tmp_path, monkeypatch):
+    """The findings about a command, run in a folder with a script and a package."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHON_EXEC", raising=False)
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    (tmp_path / "tool").chmod(0o755)
+    (tmp_path / "plain").write_text("")
+    (tmp_path / "sub" / "pkg").mkdir(parents=True)
+    (tmp_path / "sub" / "own.py").write_text("")
+
+    def check(entrypoint, **spec):
+        base = {"cwd": None, "args": [], "module": False, "env": {}}
+        return [str(p) for p in check_command({**base, "entrypoint": entrypoint, **spec})]
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "spec"),
+    [
+        ("train.py", {}),
+        ("own.py", {"cwd": "sub"}),
+        ("sh", {}),
+        ("./tool", {}),
+        ("../tool", {"cwd": "sub"}),
+        (sys.executable, {}),
+        ("json.tool", {"module": True}),
+        ("train", {"module": True}),
+        ("pkg.main", {"module": True, "cwd": "sub"}),
+        ("not_here", {"module": True, "env": {"PYTHONPATH": "/x"}}),
+        ("tool", {"env": {"PATH": "."}}),
+    ],
+)
+def test_commands_that_can_be_started(problems, entrypoint, spec):
+    assert problems(entrypoint, **spec) == []
+
+
+@pytest.mark.parametrize(
+    ("entrypoint", "spec", "found"),
+    [
+        (None, {}, "spec.entrypoint: there is no command to run"),
+        ("trian.py", {}, "spec.entrypoint: no such file: 'trian.py'\n    did you mean 'train.py'?"),
+        ("none/x.py", {}, "spec.entrypoint: no such file: 'none/x.py'\n    looked in "),
+        ("train.py", {"cwd": "sub"}, "spec.entrypoint: no such file: 'train.py'"),
+        ("no-such-program", {}, "spec.entrypoint: command not found: 'no-such-program'"),
+        ("./plain", {}, "spec.entrypoint: command not found: './plain'"),
+        ("sh", {"env": {"PATH": "/none"}}, "spec.entrypoint: command not found: 'sh'"),
+        ("no_such.module", {"module": True}, "spec.entrypoint: no module named 'no_such' for "),
+        (".relative", {"module": True}, "spec.entrypoint: no module named '' for "),
+        ("sh", {"cwd": "none"}, "spec.cwd: the working directory 'none' does not exist"),
+        ("sh", {"args": ["a\0b"]}, "spec.args: a command cannot hold a NUL byte: 'a\\x00b'"),
+    ],
+)
+def test_commands_that_cannot_be_started(problems, entrypoint, spec, found):
+    (problem,) = problems(entrypoint, **spec)
+    assert problem.startswith(found)
+
+
+def test_another_interpreter_may_know_other_modules(problems, monkeypatch):
+    monkeypatch.setenv("PYTHON_EXEC", "/opt/python")
+    assert problems("no_such", module=True) == []
+
+
+# -- devices -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("listed", "count"),
+    [
+        ("0,1,2,3", 4), ("2", 1), (" 1 , 3 ", 2), ("", 0), ("-1", 0), ("0,-1,2", 1), ("0,,2", 1),
+        ("NoDevFiles", 0), ("GPU-8932f937-d72c-4106,GPU-0a1b", 2), ("MIG-GPU-8932/1/0", 1),
+    ],
+)  # fmt: skip
+def test_a_list_in_the_environment_decides(listed, count, tmp_path):
+    (tmp_path / "dev").mkdir()
+    for number in range(8):
+        (tmp_path / "dev" / f"nvidia{number}").touch()
+    assert visible_gpus({"CUDA_VISIBLE_DEVICES": listed}, tmp_path) == count
+
+
+def test_several_lists_allow_what_all_of_them_do(tmp_path):
+    both = {"HIP_VISIBLE_DEVICES": "0,1", "ROCR_VISIBLE_DEVICES": "0,1,2"}
+    assert visible_gpus(both, tmp_path) == 2
+
+
+def test_without_a_list_the_device_nodes_are_counted(tmp_path):
+    assert visible_gpus({}, tmp_path) == 0
+    nodes = tmp_path / "sys/class/kfd/kfd/topology/nodes"
+    for number, simd in enumerate((0, 256, 256)):
+        (nodes / str(number)).mkdir(parents=True)
+        (nodes / str(number) / "properties").write_text(f"cpu_cores 1\nsimd_count {simd}\n")
+    (nodes / "3").mkdir()
+    (nodes / "3" / "properties").write_text("nothing\n")
+    (nodes / "4" / "properties").mkdir(parents=True)  # cannot be read
+    assert visible_gpus({}, tmp_path) == 2
+    (tmp_path / "dev").mkdir()
+    for name in ("nvidia0", "nvidia11", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / "dev" / name).touch()
+    assert visible_gpus({}, tmp_path) == 2
+    (tmp_path / "dev" / "nvidia1").touch()
+    assert visible_gpus({}, tmp_path) == 3
+
+
+@pytest.mark.parametrize(("listed", "count"), [("", 1), ("0,1", 2)])
+def test_there_is_at_least_one_worker(monkeypatch, listed, count):
+    for name in ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
+    assert workers_for_auto() == count

@@ -1,0 +1,242 @@
+"""Reading a declaration, registering rules, and binding the one to the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from elastic_fsm import actions, conditions
+from elastic_fsm.binding import bind
+from elastic_fsm.checks import known_events
+from elastic_fsm.declaration import Use, read_machine
+from elastic_fsm.durations import parse_duration
+from elastic_fsm.events import Event
+from elastic_fsm.facts import Facts
+from elastic_fsm.group import WorkerState
+from elastic_fsm.problems import BadInput, Problem, closest, did_you_mean
+from elastic_fsm.registry import Registry, action, condition, delay
+
+SETTINGS = {"stop": {"signals": ["SIGTERM", "SIGUSR1"], "window": 0.5}, "run_id": "x"}
+
+
+def read(**transitions):
+    spec, problems = read_machine(
+        {
+            "initial": "A",
+            "states": {
+                "A": {"worker_state": "HEALTHY"},
+                "B": {"final": True, "exit_code": "signal"},
+            },
+            "transitions": transitions,
+        }
+    )
+    assert problems == []
+    return spec
+
+
+def test_one_name_or_a_list_of_names():
+    spec = read(
+        go={"trigger": "x", "source": "A", "before": "one", "after": ["one", {"two": 2}]},
+    )
+    go = spec.transitions["go"]
+    assert go.source == ("A",)
+    assert [str(use) for use in (*go.before, *go.after)] == ["one", "one", "two(2)"]
+    assert go.before[0].path == "machine.transitions.go.before"
+    assert spec.states["A"].worker_state is WorkerState.HEALTHY
+    assert spec.states["B"].exit_code == "signal"
+    assert not go.guarded
+    assert not go.from_any
+
+
+@pytest.mark.parametrize(
+    ("use", "text"),
+    [
+        (Use("a"), "a"),
+        (Use("a", 3), "a(3)"),
+        (Use("a", [75, "SIGHUP"]), "a(75, SIGHUP)"),
+        (Use("a", {"low": 1, "high": 2}), "a(low=1, high=2)"),
+    ],
+)
+def test_a_use_reads_as_it_is_written(use, text):
+    assert str(use) == text
+
+
+def test_two_uses_of_a_name_are_two():
+    assert Use("a") != Use("a")
+
+
+# -- durations and suggestions -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None), (0, 0.0), (1.5, 1.5), ("30", 30.0), ("500ms", 0.5), ("30s", 30.0),
+        ("5m", 300.0), (" 2 h ", 7200.0), ("1d", 86400.0), ("0.5m", 30.0),
+    ],
+)  # fmt: skip
+def test_durations(value, seconds):
+    assert parse_duration(value) == seconds
+
+
+@pytest.mark.parametrize(
+    "value", [-1, "-1", "", "s", "3 weeks", True, [], float("inf"), float("nan"), "1e3", "1,5s"]
+)
+def test_no_durations(value):
+    with pytest.raises(ValueError, match="is not a duration"):
+        parse_duration(value)
+
+
+def test_suggestions():
+    assert did_you_mean("HEALHTY", ["HEALTHY", "UNHEALTHY"]) == "did you mean 'HEALTHY'?"
+    assert did_you_mean("xyz", ["b", "a", "b"]) == "known: a, b"
+    assert did_you_mean("xyz", []) == ""
+    assert closest("xyz", ["a"]) is None
+
+
+def test_problems_as_text():
+    problem = Problem("is wrong", path="a.b", fix="mend it", where="f.yaml:3")
+    assert str(problem) == "f.yaml:3: a.b: is wrong\n    mend it"
+    assert str(Problem("is wrong")) == "is wrong"
+    several = BadInput([problem, Problem("too", path="c")])
+    assert str(several) == f"{problem}\nc: too"
+    assert BadInput.of("is wrong", path="c").problems == (Problem("is wrong", path="c"),)
+
+
+# -- the registry ------------------------------------------------------------------------------
+
+
+@condition
+def mine(event, facts, low, high=3):
+    """Whether it is mine.
+
+    More about it.
+    """
+    return low <= event.data["n"] <= high
+
+
+@action(answers=["tested"], optional=True)
+def test_it(agent, event): ...
+
+
+test_it.__test__ = False
+
+
+@delay
+def half_window(facts, settings):
+    return settings["stop"]["window"] / 2
+
+
+def test_a_registry_knows_the_marked_functions_of_its_modules(module_of):
+    def unmarked(event, facts): ...
+
+    registry = Registry([module_of(mine, test_it, half_window, unmarked)])
+    rule = registry.find("condition", "mine")
+    assert rule is not None
+    assert (rule.parameters, rule.required, rule.doc) == (("low", "high"), 1, "Whether it is mine.")
+    assert registry.find("action", "mine") is None
+    assert registry.find("condition", "unmarked") is None
+    assert registry.answers() == {"tested"}
+    assert registry.suggest("condition", "mien") == "did you mean 'mine'?"
+    assert registry.suggest("delay", "xyz") == "known: half_window"
+    assert Registry([module_of(test_it)]).find("action", "test_it").doc == ""
+
+
+def test_a_marked_function_is_the_function():
+    assert mine(Event("x", {"n": 2}), Facts(), low=1) is True
+
+
+def test_one_name_cannot_mean_two_things(module_of):
+    def other():
+        @condition
+        def mine(event, facts): ...
+
+        return mine
+
+    registry = Registry([module_of(mine)])
+    registry.add_module(module_of(mine))  # the same one again, as after `from … import`
+    with pytest.raises(ValueError, match="two conditions are named 'mine'"):
+        registry.add_module(module_of(other()))
+
+
+def test_shipped_rules_are_documented():
+    registry = Registry([conditions, actions])
+    for module, kind in ((conditions, "condition"), (actions, "action")):
+        for name in module.__all__:
+            rule = registry.find(kind, name) or registry.find("delay", name)
+            assert rule is not None, name
+            assert rule.doc.endswith((".", ":")), name
+
+
+# -- binding -----------------------------------------------------------------------------------
+
+
+def bound(module_of, use=None, timeouts=None):
+    spec, problems = read_machine(
+        {
+            "initial": "A",
+            "states": {"A": {"timeouts": timeouts or {}}},
+            "transitions": {"go": {"trigger": "x", "source": "A", "conditions": use or []}},
+        }
+    )
+    assert problems == []
+    registry = Registry([conditions, module_of(mine, test_it, half_window)])
+    rules, problems = bind(spec, registry, SETTINGS)
+    return spec, rules, [problem.what for problem in problems]
+
+
+@pytest.mark.parametrize(
+    ("use", "number", "held"),
+    [
+        ({"mine": 2}, 2, True),
+        ({"mine": 2}, 1, False),
+        ({"mine": {"low": 1, "high": 1}}, 2, False),
+        ({"mine": {"low": "stop.window"}}, 0.5, True),
+        ({"mine": {"low": "stop.window"}}, 0.4, False),
+    ],
+)
+def test_parameters_of_conditions(module_of, use, number, held):
+    spec, rules, problems = bound(module_of, use)
+    assert problems == []
+    ask = rules.conditions[spec.transitions["go"].conditions[0]]
+    assert ask(Event("x", {"n": number}), Facts()) is held
+
+
+@pytest.mark.parametrize(
+    ("use", "what"),
+    [
+        ("mine", "condition 'mine': needs the parameter 'low': {mine: …}"),
+        ({"mine": {"high": 3}}, "condition 'mine': needs the parameter 'low': {mine: …}"),
+        ({"mine": {"low": 1, "hihg": 3}},
+         "condition 'mine': unknown parameter 'hihg'; did you mean 'high'?"),
+        ({"mine": "stop.widnow"},
+         "condition 'mine': no configuration value 'stop.widnow'; did you mean 'stop.window'?"),
+        ({"mine": "stop.window.more"},
+         "condition 'mine': no configuration value 'stop.window.more'; "
+         "did you mean 'stop.window'?"),
+        ({"restart_allowed": 1}, "condition 'restart_allowed': takes no parameters"),
+        ("test_it", "unknown condition 'test_it'"),
+    ],
+)  # fmt: skip
+def test_wrong_parameters_are_problems(module_of, use, what):
+    assert bound(module_of, use)[2] == [what]
+
+
+def test_signals_that_conditions_ask_for_are_known(module_of):
+    _, rules, _ = bound(module_of, [{"signal_in": ["SIGUSR2"]}, {"signal_in": "stop.signals"}])
+    assert rules.signals == {"SIGUSR2", "SIGTERM", "SIGUSR1"}
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("5m", 300.0), (2, 2.0), (None, None), ("stop.window", 0.5), ("half_window", 0.25)],
+)
+def test_timeouts_are_durations_settings_or_delays(module_of, value, seconds):
+    _, rules, problems = bound(module_of, timeouts={"late": value})
+    assert problems == []
+    assert rules.timeouts["A"]["late"](Facts()) == seconds
+
+
+def test_every_event_that_can_occur_is_known(module_of):
+    spec, _, _ = bound(module_of, timeouts={"late": 3})
+    assert {"late", "answered", "worker_exited"} <= known_events(spec, {"answered"})
+    assert "x" not in known_events(spec, set())

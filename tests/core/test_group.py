@@ -1,0 +1,197 @@
+"""Specs, worlds, ranks, groups, rendezvous and ports."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+from elastic_fsm.clock import SystemClock
+from elastic_fsm.facts import Facts
+from elastic_fsm.group import WorkerExit, WorkerGroup, WorkerSpec, WorkerState
+from elastic_fsm.loop import Loop
+from elastic_fsm.ranks import assign_ranks
+from elastic_fsm.rendezvous import ports
+from elastic_fsm.rendezvous.ports import free_port
+from elastic_fsm.rendezvous.standalone import Standalone
+from elastic_fsm.world import Node, World
+
+# nodes as (role, workers); the node asked for; then a line for each of its workers:
+# local rank, global rank, role rank, world size, role world size.
+TABLE = {
+    "1x4": ([("t", 4)], 0, ["0 0 0 4 4", "1 1 1 4 4", "2 2 2 4 4", "3 3 3 4 4"]),
+    "1+3, first": ([("t", 1), ("t", 3)], 0, ["0 0 0 4 4"]),
+    "1+3, second": ([("t", 1), ("t", 3)], 1, ["0 1 1 4 4", "1 2 2 4 4", "2 3 3 4 4"]),
+    "roles, first trainer": ([("t", 2), ("r", 1), ("t", 1)], 0, ["0 0 0 4 3", "1 1 1 4 3"]),
+    "roles, reader": ([("t", 2), ("r", 1), ("t", 1)], 1, ["0 2 0 4 1"]),
+    "roles, last trainer": ([("t", 2), ("r", 1), ("t", 1)], 2, ["0 3 2 4 3"]),
+}
+
+
+def world_of(nodes, node_rank):
+    made = tuple(Node(f"n{i}", role, size, f"10.0.0.{i}") for i, (role, size) in enumerate(nodes))
+    return World(3, made, node_rank, "10.0.0.0", 29500)
+
+
+@pytest.mark.parametrize(("nodes", "node_rank", "expected"), TABLE.values(), ids=TABLE)
+def test_ranks(nodes, node_rank, expected):
+    workers = assign_ranks(world_of(nodes, node_rank))
+    assert [
+        f"{w.local_rank} {w.global_rank} {w.role_rank} {w.world_size} {w.role_world_size}"
+        for w in workers
+    ] == expected
+
+
+def test_ranks_of_all_nodes_together_are_contiguous():
+    nodes = [("t", 3), ("r", 2), ("t", 1), ("r", 4)]
+    ranks = [w.global_rank for n in range(4) for w in assign_ranks(world_of(nodes, n))]
+    assert ranks == list(range(10))
+
+
+def test_a_world_survives_json():
+    world = world_of([("t", 1), ("r", 2)], 1)
+    assert World.from_dict(json.loads(json.dumps(world.to_dict()))) == world
+    assert world.size == 3
+
+
+# -- specs and groups --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"local_world_size": 0}, "local_world_size must be at least 1, not 0"),
+        ({"max_restarts": -1}, "max_restarts must be at least 0, not -1"),
+        ({"entrypoint": None}, "entrypoint must name a program or be a function"),
+        ({"entrypoint": ""}, "entrypoint must name a program or be a function"),
+    ],
+)
+def test_specs_that_cannot_work(change, message):
+    with pytest.raises(ValueError, match=message):
+        WorkerSpec(**{"role": "t", "local_world_size": 1, "entrypoint": "x", **change})
+
+
+def test_names_of_entrypoints():
+    def train(): ...
+
+    assert WorkerSpec("t", 1, "/usr/bin/env").get_entrypoint_name() == "env"
+    assert WorkerSpec("t", 1, train).get_entrypoint_name().endswith("<locals>.train")
+
+
+def test_states_in_which_workers_run():
+    running = [state.value for state in WorkerState if WorkerState.is_running(state)]
+    assert running == ["HEALTHY", "UNHEALTHY"]
+
+
+def test_a_group_from_one_attempt_to_the_next():
+    group = WorkerGroup(WorkerSpec("t", 2, "x"))
+    assert (group.attempt, group.state, group.alive) == (-1, WorkerState.INIT, ())
+    assert [w.global_rank for w in group.workers] == [-1, -1]
+    group.begin_attempt(0)
+    world = world_of([("t", 1), ("t", 2)], 1)
+    group.form(world, assign_ranks(world))
+    assert (group.group_rank, group.group_world_size) == (1, 2)
+    assert (group.master_addr, group.master_port) == ("10.0.0.0", 29500)
+    group.note_started({0: 100, 1: 101})
+    assert group.alive == (0, 1)
+    assert repr(group.workers[0]) == "Worker(local_rank=0, global_rank=1, id=100)"
+    first = WorkerExit(1, 2, 101, -9, 1.0)
+    group.note_exit(first)
+    group.note_exit(WorkerExit(1, 2, 101, 0, 2.0))
+    assert group.exits == {1: first}
+    assert group.alive == (0,)
+    group.begin_attempt(1)
+    assert (group.exits, group.alive, group.world, group.master_addr) == ({}, (), None, None)
+
+
+def test_an_address_of_the_users_own_comes_first():
+    group = WorkerGroup(WorkerSpec("t", 1, "x", master_addr="head", master_port=1234))
+    world = world_of([("t", 1)], 0)
+    group.form(world, assign_ranks(world))
+    assert (group.master_addr, group.master_port) == ("head", 1234)
+
+
+@pytest.mark.parametrize(
+    ("code", "stopped", "failed", "succeeded"),
+    [
+        (0, False, False, True),
+        (0, True, False, False),
+        (1, False, True, False),
+        (-15, True, False, False),
+    ],
+)
+def test_an_exit_is_a_success_a_cause_or_a_consequence(code, stopped, failed, succeeded):
+    ended = WorkerExit(0, 0, 1, code, 0.0, stopped_by_agent=stopped)
+    assert (ended.failed, ended.succeeded) == (failed, succeeded)
+
+
+def test_facts_name_the_failures():
+    facts = Facts(exit_codes={2: -9, 0: 0, 1: -15}, stopped=(1,))
+    assert facts.failures == {2: -9}
+
+
+# -- rendezvous on one node --------------------------------------------------------------------
+
+
+@pytest.fixture
+def loop():
+    made = Loop(SystemClock())
+    yield made
+    made.close()
+
+
+NODE = Node("n", "t", 2, "127.0.0.1")
+
+
+def test_one_node_agrees_with_itself_at_once(loop):
+    found = iter([5000, 5001])
+    rendezvous = Standalone(loop, find_port=lambda address: next(found))
+    for attempt in (0, 1):
+        rendezvous.join(NODE, attempt)
+        event = loop.next_event()
+        assert (event.name, event.attempt) == ("rendezvous_completed", attempt)
+        world = World.from_dict(event.data["world"])
+        assert world == World(attempt, (NODE,), 0, "127.0.0.1", 5000 + attempt)
+    rendezvous.barrier(1)
+    event = loop.next_event()
+    assert (event.name, event.attempt) == ("barrier_passed", 1)
+    rendezvous.leave()
+    rendezvous.close()
+
+
+def test_without_a_port_there_is_no_rendezvous(loop):
+    def none_left(address):
+        raise OSError("all in use")
+
+    Standalone(loop, find_port=none_left).join(NODE, 3)
+    event = loop.next_event()
+    assert (event.name, event.attempt) == ("rendezvous_failed", 3)
+    assert event.data == {"reason": "no free port on 127.0.0.1: all in use"}
+
+
+def test_free_ports_can_be_bound_and_are_not_the_kernels_own():
+    chosen = {free_port("127.0.0.1") for _ in range(20)}
+    assert len(chosen) > 10
+    assert not chosen & set(ports._ephemeral_ports())
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", chosen.pop()))
+
+
+def test_a_port_in_use_is_not_chosen(monkeypatch):
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        port = busy.getsockname()[1]
+        monkeypatch.setattr(ports, "_ephemeral_ports", lambda: range(0))
+        monkeypatch.setattr(ports.random, "sample", lambda *_: [port])
+        assert free_port("127.0.0.1") != port
+
+
+def test_no_free_port_on_an_address_that_is_not_ours():
+    with pytest.raises(OSError, match=r"assign|address"):
+        free_port("192.0.2.1")
+
+
+def test_ports_of_the_kernel_where_it_does_not_tell(monkeypatch, tmp_path):
+    monkeypatch.setattr(ports, "Path", lambda name: tmp_path / "absent")
+    assert ports._ephemeral_ports() == range(32768, 61000)

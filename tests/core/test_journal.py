@@ -1,0 +1,119 @@
+"""The journal: whole lines, numbered, and never a reason to stop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from elastic_fsm.declaration import Use
+from elastic_fsm.events import Event
+from elastic_fsm.facts import Facts
+from elastic_fsm.journal import FORMAT, Journal, describe_step
+from elastic_fsm.machine import Ignored, Step, Verdict
+from elastic_fsm.testing import Scenario
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_header_and_then_numbered_lines_each_at_once(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path)
+    journal.header({"run_id": "r"})
+    assert lines_of(path) == [{"format": FORMAT, "run_id": "r"}]
+    journal.write({"a": 1, "odd": Path("x")})
+    assert path.read_bytes().endswith(b'{"seq":1,"a":1,"odd":"x"}\n')
+    journal.write({"text": "line\nbreak é \udcff"})
+    assert [line.get("seq") for line in lines_of(path)] == [None, 1, 2]
+    journal.close()
+    journal.close()
+    journal.write({"after": "the end"})
+    assert len(lines_of(path)) == 3
+
+
+def test_without_a_path_nothing_is_written():
+    journal = Journal(None, warn=pytest.fail)
+    journal.header({})
+    journal.write({})
+    journal.close()
+
+
+def test_an_earlier_journal_is_continued_and_not_lost(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_text('{"earlier":1}\n')
+    journal = Journal(path)
+    journal.write({})
+    journal.close()
+    assert lines_of(path) == [{"earlier": 1}, {"seq": 1}]
+
+
+@pytest.mark.parametrize("place", ["/dev/full", "{tmp}/no/such/folder/journal", "{tmp}"])
+def test_a_journal_that_cannot_be_written_warns_once_and_the_run_goes_on(place, tmp_path):
+    warnings = []
+    path = Path(place.format(tmp=tmp_path))
+    run = Scenario("fail_fast")
+    run.agent.journal = Journal(path, warnings.append)
+    run.agent.journal.header({})
+    run.exits(0, code=3, at=10)
+    assert run.play().exit_code == 3
+    assert len(warnings) == 1
+    assert warnings[0].startswith(f"the journal {path} cannot be written, the run goes on: ")
+
+
+def test_a_line_that_was_written_in_part_is_the_last(tmp_path):
+    warnings = []
+    journal = Journal(tmp_path / "journal", warnings.append)
+
+    class FullDisk:
+        written = b""
+
+        def write(self, data):
+            self.written += data[:5]
+            return 5
+
+        def close(self): ...
+
+    journal.close()
+    journal._file = disk = FullDisk()
+    journal.write({"a": 1})
+    journal.write({"a": 2})
+    assert disk.written == b'{"seq'
+    assert len(warnings) == 1
+    assert "only 5 of 16 bytes were written" in warnings[0]
+
+
+FACTS = Facts(now=1.0, exit_codes={1: -9})
+EVENT = Event("worker_exited", {"local_rank": 1}, attempt=2)
+
+
+def test_a_step_as_a_record():
+    step = Step(
+        "go", "worker_exited", "A", "B", entered=True,
+        actions=(Use("stop", {"n": 1}),), verdicts=(Verdict("go", "unless x", held=True),),
+    )  # fmt: skip
+    record = describe_step(EVENT, FACTS, step)
+    assert record.pop("facts") == {name: getattr(FACTS, name) for name in Facts.__slots__}
+    assert record == {
+        "event": {"name": "worker_exited", "data": {"local_rank": 1}, "attempt": 2},
+        "verdicts": [["go", "unless x", True]],
+        "outcome": "step",
+        "transition": "go",
+        "source": "A",
+        "dest": "B",
+        "entered": True,
+        "actions": ["stop(n=1)"],
+    }
+
+
+def test_what_was_ignored_or_stale_as_a_record():
+    ignored = Ignored("worker_exited", "A", (Verdict("go", "x", held=False),))
+    record = describe_step(EVENT, FACTS, ignored)
+    assert (record["outcome"], record["state"]) == ("ignored", "A")
+    assert record["verdicts"] == [["go", "x", False]]
+    stale = describe_step(Event("late", visit=3), FACTS, "stale")
+    assert stale["outcome"] == "stale"
+    assert stale["event"] == {"name": "late", "data": {}, "visit": 3}
+    assert "verdicts" not in stale
