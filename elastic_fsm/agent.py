@@ -343,6 +343,8 @@ class Agent:
     def _result(self) -> RunResult:
         state = self.machine.state
         self.note_failures()
+        if state.exit_code == "signal" and self.ending_signal and self.history:
+            self.history[-1].excuse(self.ending_signal)
         shown = state.worker_state or self.group.state
         if self._lost_control:
             return RunResult(WorkerState.UNKNOWN, exit_code=_EXIT_LOST_CONTROL)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from elastic_fsm.failures import shell_code
 
 if TYPE_CHECKING:
     from elastic_fsm.failures import ProcessFailure
@@ -22,6 +25,12 @@ class Attempt:
     ended: float | None = None
     exits: list[WorkerExit] = field(default_factory=list)
     failures: dict[int, ProcessFailure] = field(default_factory=dict)
+
+    def excuse(self, ending_signal: str) -> None:
+        """The run was told to stop by a signal: workers that died of the same one did not fail."""
+        for rank, failure in list(self.failures.items()):
+            if signal.Signals[ending_signal] + 128 == shell_code(failure.exitcode):
+                del self.failures[rank]
 
     def first_failure(self) -> ProcessFailure | None:
         """The cause of the others, as far as time can tell; None when no worker failed."""

@@ -18,8 +18,9 @@ import transitions
 
 from elastic_fsm.binding import bind
 from elastic_fsm.checks import check
-from elastic_fsm.declaration import SAME, read_machine
+from elastic_fsm.declaration import SAME
 from elastic_fsm.problems import BadInput
+from elastic_fsm.reading import read_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

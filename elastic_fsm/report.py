@@ -61,9 +61,13 @@ def _attempt(attempt: Attempt, host: str) -> dict[str, Any]:
         "started": attempt.started,
         "ended": attempt.ended,
         "causes": [_cause(rank, f, host) for rank, f in attempt.failures.items()],
-        "consequences": [_consequence(e) for e in attempt.exits if e.stopped_by_agent],
+        "consequences": [_consequence(e) for e in attempt.exits if _is_consequence(e, attempt)],
         "succeeded": [e.global_rank for e in attempt.exits if e.succeeded],
     }
+
+
+def _is_consequence(ended: WorkerExit, attempt: Attempt) -> bool:
+    return not ended.succeeded and ended.global_rank not in attempt.failures
 
 
 def _cause(rank: int, failure: ProcessFailure, host: str) -> dict[str, Any]:
@@ -87,6 +91,7 @@ def _consequence(ended: WorkerExit) -> dict[str, Any]:
         "rank": ended.global_rank,
         "local_rank": ended.local_rank,
         "pid": ended.pid,
+        "stopped_by_agent": ended.stopped_by_agent,
         "exit_code": ended.exit_code,
         "signal": signal_name(ended.exit_code),
         "time": ended.time,
@@ -190,9 +195,11 @@ def _who(same: Sequence[Mapping[str, Any]]) -> str:
 
 def _consequences(ended: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if ended:
-        ranks = _ranges(sorted(one["rank"] for one in ended))
         yield ""
-        yield f"  stopped by the agent: rank{'s' * (len(ended) != 1)} {ranks}"
+    for stopped, how in ((True, "stopped by the agent"), (False, "ended by the same signal")):
+        ranks = sorted(one["rank"] for one in ended if one["stopped_by_agent"] is stopped)
+        if ranks:
+            yield f"  {how}: rank{'s' * (len(ranks) != 1)} {_ranges(ranks)}"
 
 
 def _ranges(ranks: Sequence[int]) -> str:

@@ -587,3 +587,13 @@ def test_the_first_cause_is_the_worker_that_wrote_its_error_first(tmp_path):
     result = run.play()
     assert result.exit_code == 6
     assert {rank: f.message for rank, f in result.failures.items()} == {0: "", 1: "the cause"}
+
+
+def test_workers_that_died_of_the_signal_that_stopped_the_run_did_not_fail():
+    run = Scenario("elastic", workers=3)
+    run.exits(0, code=-15, at=10.0)
+    run.exits(1, code=1, at=10.0)
+    run.signal("SIGTERM", at=10.05)
+    result = run.play()
+    assert result.exit_code == 143
+    assert list(result.failures) == [1]

@@ -7,12 +7,13 @@ import pytest
 from elastic_fsm import actions, conditions
 from elastic_fsm.binding import bind
 from elastic_fsm.checks import known_events
-from elastic_fsm.declaration import Use, read_machine
+from elastic_fsm.declaration import Use
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.events import Event
 from elastic_fsm.facts import Facts
 from elastic_fsm.group import WorkerState
 from elastic_fsm.problems import BadInput, Problem, closest, did_you_mean
+from elastic_fsm.reading import read_machine
 from elastic_fsm.registry import Registry, action, condition, delay
 
 SETTINGS = {"stop": {"signals": ["SIGTERM", "SIGUSR1"], "window": 0.5}, "run_id": "x"}

@@ -1,4 +1,4 @@
-"""Dependencies point down: the table of the design, read from the imports of every module.
+"""Dependencies point down: the table in docs/design.md, held against every module's imports.
 
 Imports inside functions and for type checking count like the others: they are dependencies of
 the reader. A new module belongs into the table.
@@ -7,6 +7,7 @@ the reader. A new module belongs into the table.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,28 +18,25 @@ import elastic_fsm
 
 PACKAGE = Path(elastic_fsm.__file__).parent
 
-LAYERS = {
-    "data": "problems durations events world failures group facts history",
-    "core": "registry declaration binding checks machine conditions ranks",
-    "ports": "clock loop journal launchers.base rendezvous.base sources.base",
-    "adapters": "launchers rendezvous sources logs",
-    "agent": "actions agent",
-    "edges": (
-        "config cli launch dry_run outputs narration report rundir devices command words testing "
-        "__main__ __init__"
-    ),
-    "worker": "worker",
-}
+DESIGN = PACKAGE.parent / "docs" / "design.md"
 
-# What a layer may import beside itself. An adapter knows only its own package, not its siblings.
+
+def table_of_the_design() -> list[list[str]]:
+    """The cells of the table in section 4, without its head."""
+    section = DESIGN.read_text().partition("## 4.")[2].partition("## 5.")[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
+
+
+# By layer: the entries of the table, and the layers that it may import beside itself. An adapter
+# knows only its own package, not its siblings.
+LAYERS = {
+    layer: [name.replace("/", ".") for name in re.findall(r"`([^`]+)`", files)]
+    for layer, files, _ in table_of_the_design()
+}
 MAY_IMPORT = {
-    "data": set(),
-    "core": {"data"},
-    "ports": {"data"},
-    "adapters": {"data", "ports"},
-    "agent": {"data", "core", "ports", "adapters"},
-    "edges": set(LAYERS),
-    "worker": set(),
+    layer: set(re.split(r"[,:; ]+", below)) & set(LAYERS)
+    for layer, _, below in table_of_the_design()
 }
 # Single arrows that the table does not allow, each with its reason.
 ALSO = {
@@ -76,7 +74,7 @@ def module_name(path: Path) -> str:
 
 
 MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
-LAYER_OF = {name: layer for layer, names in LAYERS.items() for name in names.split()}
+LAYER_OF = {name: layer for layer, names in LAYERS.items() for name in names}
 
 
 def home(module: str) -> str:

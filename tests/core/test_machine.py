@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
-from elastic_fsm.declaration import read_machine
 from elastic_fsm.events import Event
 from elastic_fsm.facts import Facts
 from elastic_fsm.machine import ConditionFailed, Ignored, Verdict
 from elastic_fsm.problems import BadInput
+from elastic_fsm.reading import read_machine
 from elastic_fsm.registry import action, condition
 
 FACTS = Facts()

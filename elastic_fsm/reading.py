@@ -1,0 +1,220 @@
+"""Reads a declaration from plain mappings, and reports every entry that is not of the right shape.
+
+Reading goes on after a finding, so that one look at a file finds all that is wrong with it; a
+misspelt key is read as what it probably means, so that one slip is one problem. What the entries
+*mean* together is for ``checks``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from elastic_fsm.declaration import ANY, SAME, MachineSpec, StateSpec, TransitionSpec, Use
+from elastic_fsm.group import WorkerState
+from elastic_fsm.problems import Problem, closest, did_you_mean
+
+__all__ = ["read_machine"]
+
+T = TypeVar("T")
+
+
+def read_machine(data: Any) -> tuple[MachineSpec, list[Problem]]:
+    """A declaration from plain mappings, and what is wrong with its shape.
+
+    Entries that cannot be read are left out or take their default; callers must not run a
+    machine that has problems.
+    """
+    reader = _Reader(data, "machine", MachineSpec)
+    reader.require("initial", "states", "transitions")
+    states = {
+        name: _read_state(name, entry, reader.problems) for name, entry in reader.entries("states")
+    }
+    transitions = {
+        name: _read_transition(name, entry, reader.problems)
+        for name, entry in reader.entries("transitions")
+    }
+    spec = MachineSpec(
+        initial=reader.take("initial", _text, ""),
+        states=states,
+        transitions=transitions,
+        doc=reader.take("doc", _text, ""),
+    )
+    return spec, reader.problems
+
+
+def _read_state(name: str, data: Any, problems: list[Problem]) -> StateSpec:
+    reader = _Reader({} if data is None else data, f"machine.states.{name}", StateSpec, problems)
+    spec = StateSpec(
+        name=name,
+        doc=reader.take("doc", _text, ""),
+        worker_state=reader.take("worker_state", _worker_state, None),
+        on_enter=reader.uses("on_enter"),
+        on_exit=reader.uses("on_exit"),
+        timeouts=reader.take("timeouts", _mapping, {}),
+        ignores=reader.names("ignores"),
+        final=reader.take("final", _flag, False),
+        exit_code=reader.take("exit_code", _exit_code, None, instead=0),
+    )
+    return spec
+
+
+def _read_transition(name: str, data: Any, problems: list[Problem]) -> TransitionSpec:
+    reader = _Reader(data, f"machine.transitions.{name}", TransitionSpec, problems)
+    reader.require("trigger", "source")
+    spec = TransitionSpec(
+        name=name,
+        doc=reader.take("doc", _text, ""),
+        trigger=reader.take("trigger", _text, ""),
+        source=tuple(ANY if s == "*" else s for s in reader.names("source")),
+        dest=reader.take("dest", _dest, None),
+        conditions=reader.uses("conditions"),
+        unless=reader.uses("unless"),
+        before=reader.uses("before"),
+        after=reader.uses("after"),
+        priority=reader.take("priority", _integer, 0),
+    )
+    return spec
+
+
+class _Reader:
+    """Takes values out of one mapping, whose keys must be the fields of ``kind``."""
+
+    def __init__(
+        self, data: Any, path: str, kind: type, problems: list[Problem] | None = None
+    ) -> None:
+        self.path = path
+        self.problems = [] if problems is None else problems
+        self.keys = [f.name for f in fields(kind) if f.init and f.name != "name"]
+        self.data: dict[str, Any] = {}
+        self.is_mapping = isinstance(data, Mapping)
+        if self.is_mapping:
+            self._fill(data)
+        else:
+            self.report(f"must be a mapping, not {_shown(data)}")
+
+    def _fill(self, data: Mapping[Any, Any]) -> None:
+        self.data = {key: data[key] for key in self.keys if key in data}
+        for key in data:
+            if key not in self.keys:
+                fix = did_you_mean(str(key), self.keys)
+                self.report(f"unknown key {key!r}", key=str(key), fix=fix)
+                if meant := closest(str(key), self.keys):
+                    self.data.setdefault(meant, data[key])
+
+    def report(self, what: str, *, key: str = "", fix: str = "") -> None:
+        path = f"{self.path}.{key}" if key else self.path
+        self.problems.append(Problem(what, path=path, fix=fix))
+
+    def require(self, *keys: str) -> None:
+        for key in keys:
+            if self.is_mapping and self.data.get(key) is None:
+                self.report(f"has no {key!r}", fix=f"add `{key}:`")
+
+    def take(self, key: str, convert: Callable[[Any], T], default: T, *, instead: Any = None) -> T:
+        """The value of a key; ``default`` when it is absent, or ``instead`` when it is bad."""
+        value = self.data.get(key)
+        if value is None:
+            return default
+        try:
+            return convert(value)
+        except ValueError as error:
+            self.report(str(error), key=key)
+            return default if instead is None else instead
+
+    def names(self, key: str) -> tuple[str, ...]:
+        return self.take(key, _names, ())
+
+    def uses(self, key: str) -> tuple[Use, ...]:
+        return self.take(key, lambda value: _uses(value, f"{self.path}.{key}"), ())
+
+    def entries(self, key: str) -> list[tuple[str, Any]]:
+        """The named entries of a mapping such as ``states``."""
+        values: Mapping[Any, Any] = self.take(key, _entries, {})
+        return [(name, values[name]) for name in values if self._is_name(key, name)]
+
+    def _is_name(self, key: str, name: Any) -> bool:
+        good = isinstance(name, str) and name.isidentifier() and name not in (ANY, SAME)
+        if not good:
+            self.report(
+                f"{_shown(name)} cannot be a name",
+                key=key,
+                fix="use letters, digits and _; quote on, off, yes, no and null",
+            )
+        return good
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else f"{type(value).__name__} {value!r}"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be text, not {_shown(value)}")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"must be true or false, not {_shown(value)}")
+    return value
+
+
+def _integer(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"must be an integer, not {_shown(value)}")
+    return value
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a mapping, not {_shown(value)}")
+    return value
+
+
+def _entries(value: Any) -> Mapping[Any, Any]:
+    if not _mapping(value):
+        raise ValueError("must have at least one entry")
+    return _mapping(value)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    values = value if isinstance(value, list | tuple) else [value]
+    return tuple(_text(name) for name in values)
+
+
+def _dest(value: Any) -> str:
+    return SAME if value == "=" else _text(value)
+
+
+def _worker_state(value: Any) -> WorkerState:
+    try:
+        return WorkerState(value)
+    except ValueError:
+        known = [state.value for state in WorkerState]
+        raise ValueError(
+            f"unknown worker state {value!r}; {did_you_mean(str(value), known)}"
+        ) from None
+
+
+def _exit_code(value: Any) -> int | str:
+    if value in ("worker", "signal"):
+        return str(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 255:
+        return value
+    raise ValueError(f"must be 0 to 255, `worker` or `signal`, not {_shown(value)}")
+
+
+def _uses(value: Any, path: str) -> tuple[Use, ...]:
+    entries = value if isinstance(value, list | tuple) else [value]
+    return tuple(_use(entry, path) for entry in entries)
+
+
+def _use(entry: Any, path: str) -> Use:
+    if isinstance(entry, str):
+        return Use(entry, path=path)
+    if isinstance(entry, Mapping) and len(entry) == 1:
+        ((name, arguments),) = entry.items()
+        return Use(_text(name), arguments, path=path)
+    raise ValueError(f"must be a name or `name: parameters`, not {_shown(entry)}")
