@@ -60,11 +60,13 @@ def _write(error: BaseException) -> None:
 
 
 def _describe(error: BaseException) -> dict[str, Any]:
+    # The first frame is ours, and says nothing about the error.
+    stack = error.__traceback__ and (error.__traceback__.tb_next or error.__traceback__)
     return {
         "message": {
             "message": f"{type(error).__name__}: {error}",
             "extraInfo": {
-                "py_callstack": "".join(traceback.format_exception(error)),
+                "py_callstack": "".join(traceback.format_exception(type(error), error, stack)),
                 "timestamp": str(time.time()),
             },
         }

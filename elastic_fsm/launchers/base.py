@@ -1,4 +1,4 @@
-"""The port of a launcher: what is about to start, as data, and the four things asked of it."""
+"""The port of a launcher: what is about to start, as data, and the five things asked of it."""
 
 from __future__ import annotations
 
@@ -75,6 +75,13 @@ class Launcher(ABC):
         Answered by exactly one ``workers_stopped`` when nothing of the attempt is left and
         everything has been reaped, also when nothing was alive, or by ``workers_stuck``
         (``pids``). A stop that is asked for during another joins it.
+        """
+
+    @abstractmethod
+    def signal(self, signal: str, local_rank: int | None = None) -> int:
+        """Send ``signal`` to the groups of all workers that run, or of one; nothing is stopped.
+
+        Returns how many workers were reached; one that has ended is not an error.
         """
 
     @abstractmethod

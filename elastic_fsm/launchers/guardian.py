@@ -4,7 +4,8 @@ Theory of operation. The guardian reads a pipe whose other end only the agent ho
 writes the pid and start time of each worker, and ``done`` before an orderly end. End-of-file
 without ``done`` means that the agent is gone, by SIGKILL or a crash; then everything that
 descends from a worker is killed: what carries the mark in its environment, what sits in a
-worker's session or group, and their descendants, again and again until nothing is found.
+worker's session or group, and their descendants, again and again until nothing is found. Out
+of its reach is what cleared its environment *and* lost its parents before the agent died.
 
 It costs one start of a bare interpreter beside the agent. A parent-death signal would need code
 between fork and exec (2 ms for each worker) and reaches neither grandchildren nor sessions of
@@ -17,6 +18,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["Guardian", "main"]
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+# What is still there after so long cannot be killed: it hangs in the kernel, or is another user's.
+_ROUNDS = 1000
+_PAUSE = 0.01
 _CODE = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
     "from elastic_fsm.launchers.guardian import main; main(sys.argv[2])"
@@ -87,10 +92,14 @@ def main(mark: str) -> None:
             return
         pid, started = line.split()
         workers[int(pid)] = int(started)
-    while victims := _victims(all_stats(), workers, mark):
+    for _ in range(_ROUNDS):
+        victims = _victims(all_stats(), workers, mark)
+        if not victims:
+            return
         for pid in victims:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
+        time.sleep(_PAUSE)
 
 
 def _victims(stats: Mapping[int, Stat], workers: Mapping[int, int], mark: str) -> set[int]:

@@ -13,7 +13,7 @@ from elastic_fsm.events import Event
 from elastic_fsm.launchers.base import Launcher
 from elastic_fsm.launchers.guardian import Guardian
 from elastic_fsm.launchers.oom import explain_sigkill, oom_kills
-from elastic_fsm.launchers.stopping import Stop
+from elastic_fsm.launchers.stopping import Stop, signal_group
 from elastic_fsm.launchers.strays import Strays
 
 if TYPE_CHECKING:
@@ -90,6 +90,17 @@ class SubprocessLauncher(Launcher):
             self._note_who_is_alive()
             self._stop = self._new_stop()
             self._stop.begin(signals.Signals[signal], grace)
+
+    def signal(self, signal: str, local_rank: int | None = None) -> int:
+        """See :meth:`Launcher.signal`."""
+        chosen = [
+            pid
+            for pid, process in self._processes.items()
+            if local_rank in (None, process.plan.local_rank) and self._is_alive(pid)
+        ]
+        for pid in chosen:
+            signal_group(pid, signals.Signals[signal])
+        return len(chosen)
 
     def kill(self) -> None:
         """See :meth:`Launcher.kill`."""

@@ -80,7 +80,11 @@ def has_children_lists() -> bool:
 
 def children_of_this_process() -> Iterator[int]:
     """Pids of the direct children, zombies too; the kernel keeps a list for each thread."""
-    for task in os.listdir("/proc/self/task"):
+    try:
+        tasks = os.listdir("/proc/self/task")
+    except OSError:  # out of descriptors
+        return
+    for task in tasks:
         try:
             yield from map(int, Path(f"/proc/self/task/{task}/children").read_bytes().split())
         except OSError:

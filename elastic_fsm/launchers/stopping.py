@@ -1,7 +1,8 @@
 """One stop under way: one signal, one deadline, one answer.
 
 First every worker's group gets the signal. When all workers have ended, what they left behind
-gets it too and is waited for. At the deadline everything that is left gets SIGKILL. Only then,
+gets SIGTERM, whatever the signal was, and is waited for: what a shell starts in the background
+is deaf to SIGINT and SIGQUIT. At the deadline everything that is left gets SIGKILL. Only then,
 with all gone, are the workers reaped: as long as a group's leader is an unreaped zombie, its
 group can be signalled without fear that the number belongs to somebody else by now.
 """
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from elastic_fsm.launchers.strays import Strays
     from elastic_fsm.loop import Loop, Timer
 
-__all__ = ["Stop"]
+__all__ = ["Stop", "signal_group"]
 
 
 class Stop:
@@ -53,7 +54,6 @@ class Stop:
         self._is_alive = is_alive
         self._kill_timeout = kill_timeout
         self._on_done = on_done
-        self._signal = signal.SIGTERM
         self._killing = False
         self._watched: set[int] = set()
         self._timer: Timer | None = None
@@ -61,7 +61,6 @@ class Stop:
 
     def begin(self, number: signal.Signals, grace: float | None) -> None:
         """Signal all groups and arm the deadline (None: no deadline)."""
-        self._signal = number
         for leader in self._leaders:
             signal_group(leader, number)
             signal_group(leader, signal.SIGCONT)  # a frozen worker must be able to hear it
@@ -74,7 +73,6 @@ class Stop:
         if self._killing or self._done:
             return
         self._killing = True
-        self._signal = signal.SIGKILL
         self._cancel_timer()
         for leader in self._leaders:
             signal_group(leader, signal.SIGKILL)
@@ -107,7 +105,7 @@ class Stop:
     def _take_down(self, pid: int) -> None:
         self._watched.add(pid)
         self._exits.watch(pid, self._stray_ended)
-        send(pid, self._signal)
+        send(pid, signal.SIGKILL if self._killing else signal.SIGTERM)
 
     def _stray_ended(self, pid: int, exit_code: int) -> None:
         self._watched.discard(pid)

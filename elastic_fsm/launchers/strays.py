@@ -72,11 +72,12 @@ class Strays:
         stat = read_stat(pid)
         if stat is None:
             return False
+        is_ours = self._sole_owner or stat.session in sessions
         if stat.ended:
-            if self._sole_owner:
+            if is_ours:
                 reap(pid)
             return False
-        return self._sole_owner or stat.session in sessions or has_mark(pid, self._mark)
+        return is_ours or has_mark(pid, self._mark)
 
 
 def _children() -> list[int]:

@@ -1,0 +1,394 @@
+"""The launcher alone: a loop, real processes, and exactly one answer to everything asked."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from process_harness import WAIT, Watch, is_alive
+
+from elastic_fsm.clock import SystemClock
+from elastic_fsm.events import Event
+from elastic_fsm.launchers import guardian, stopping
+from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
+from elastic_fsm.launchers.local import SubprocessLauncher
+from elastic_fsm.loop import Loop
+from elastic_fsm.sources.exits import Exits
+
+pytestmark = pytest.mark.slow
+
+READY = 'echo $$ >"$BELL"; '
+SLEEPS = READY + 'exec sleep "$SLEEP"'
+DEAF = READY + 'trap \'\' TERM; echo deaf >"$BELL"; while :; do sleep "$SLEEP"; done'
+AT_GATE = READY + 'read x <"$GATE"; '
+
+
+class Stage:
+    """A launcher, and the events that it has posted."""
+
+    def __init__(self, scene, *, pidfd: bool) -> None:
+        self.scene = scene
+        self.loop = Loop(SystemClock())
+        self.exits = Exits(self.loop, pidfd=pidfd)
+        self.launcher = None
+
+    def set_up(self, **options) -> SubprocessLauncher:
+        self.launcher = SubprocessLauncher(self.loop, self.exits, **options)
+        return self.launcher
+
+    def start(self, *scripts: str, attempt: int = 0, **fields) -> list[int]:
+        """Start shells with these scripts; the pids of those that started."""
+        workers = [
+            self.worker(rank, "sh", "-c", script, **fields) for rank, script in enumerate(scripts)
+        ]
+        self.launcher.start(LaunchPlan(attempt, tuple(workers)))
+        return self.take("workers_started").data["pids"]
+
+    def worker(self, rank: int, *argv: str, **fields) -> WorkerPlan:
+        fields.setdefault("cwd", str(self.scene.folder))
+        return WorkerPlan(rank, rank, argv, self.scene.env, **fields)
+
+    def take(self, name: str) -> Event:
+        """The next event, which must be of this name."""
+        event = self.next()
+        assert event.name == name, event
+        return event
+
+    def next(self) -> Event:
+        overdue = self.loop.call_later(WAIT, lambda: self.loop.post(Event("overdue")))
+        event = self.loop.next_event()
+        overdue.cancel()
+        assert event.name != "overdue"
+        return event
+
+    def until(self, name: str) -> list[Event]:
+        """All events up to the first of a name."""
+        events = [self.next()]
+        while events[-1].name != name:
+            events.append(self.next())
+        return events
+
+    def silence(self) -> None:
+        """Nothing more is said: what is asked last comes first."""
+        self.loop.post(Event("asked"))
+        self.take("asked")
+
+    def close(self) -> None:
+        if self.launcher is not None:
+            assert self.launcher.close() == []
+            assert self.launcher.close() == []
+        self.exits.close()
+        self.loop.close()
+
+
+@pytest.fixture(params=[True, False], ids=["pidfd", "threads"])
+def stage(request, scene):
+    stage = Stage(scene, pidfd=request.param)
+    stage.pidfd = request.param
+    yield stage
+    stage.close()
+    assert not scene.survivors()
+
+
+@pytest.fixture
+def launcher(stage):
+    return stage.set_up()
+
+
+def ends(events) -> dict[int, tuple[int, bool]]:
+    """Exit code, and whether the agent did it, by local rank."""
+    exits = [e.data for e in events if e.name == "worker_exited"]
+    assert len({e["local_rank"] for e in exits}) == len(exits), "an end was told twice"
+    return {e["local_rank"]: (e["exit_code"], e["stopped_by_agent"]) for e in exits}
+
+
+def test_ends_are_told_once_with_their_attempt(stage, launcher):
+    pids = stage.start("exit 0", "exit 3", "kill -KILL $$", attempt=7)
+    events = [stage.take("worker_exited") for _ in range(3)]
+    assert {e.attempt for e in events} == {7}
+    assert {e.data["local_rank"]: e.data["pid"] for e in events} == dict(enumerate(pids))
+    assert ends(events) == {0: (0, False), 1: (3, False), 2: (-9, False)}
+    stage.silence()
+
+
+def test_ends_are_told_in_their_order(stage, launcher, scene):
+    pids = dict(enumerate(stage.start(*[AT_GATE] * 4)))
+    scene.bell.wait(4)
+    for rank in (2, 0, 3, 1):
+        watch = Watch([pids[rank]])
+        os.kill(pids[rank], signal.SIGTERM)
+        watch.ended()
+    events = [stage.take("worker_exited") for _ in range(4)]
+    told = [e.data["local_rank"] for e in events]
+    assert (told if stage.pidfd else sorted(told)) == (
+        [2, 0, 3, 1] if stage.pidfd else [0, 1, 2, 3]
+    )
+
+
+def test_one_answer_to_a_stop(stage, launcher, scene):
+    pids = stage.start(*[SLEEPS] * 3)
+    scene.bell.wait(3)
+    launcher.stop(0, "SIGINT", 60)
+    events = stage.until("workers_stopped")
+    assert ends(events) == dict.fromkeys(range(3), (-2, True))
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids), "not reaped"
+    stage.silence()
+
+
+def test_a_stop_when_nobody_is_alive(stage, launcher):
+    launcher.stop(3, "SIGTERM", 60)
+    assert stage.take("workers_stopped").attempt == 3
+    stage.start("exit 0", attempt=4)
+    stage.take("worker_exited")
+    launcher.stop(4, "SIGTERM", None)
+    assert stage.take("workers_stopped").attempt == 4
+    stage.silence()
+
+
+def test_a_second_stop_joins_the_first(stage, launcher, scene):
+    """One signal, one deadline, one answer."""
+    trap = 'trap "echo asked >$BELL" TERM INT; '
+    stage.start(trap + READY + 'while :; do read x <"$GATE" && exit 5; done')
+    scene.bell.wait()
+    launcher.stop(0, "SIGTERM", None)
+    assert scene.bell.wait() == ["asked"]
+    launcher.stop(0, "SIGINT", 0)
+    scene.gate.open()
+    assert ends(stage.until("workers_stopped")) == {0: (5, True)}
+    stage.silence()
+    scene.bell.path.write_text("last\n")
+    assert scene.bell.wait() == ["last"], "the second stop sent a signal too"
+
+
+def test_the_grace_ends_with_sigkill(stage, launcher, scene):
+    stage.start(DEAF, SLEEPS)
+    scene.bell.wait(3)
+    launcher.stop(0, "SIGTERM", 0.05)
+    assert ends(stage.until("workers_stopped")) == {0: (-9, True), 1: (-15, True)}
+    stage.silence()
+
+
+def test_kill_cuts_the_grace_short(stage, launcher, scene):
+    launcher.kill()  # nothing to cut short
+    stage.start(DEAF)
+    scene.bell.wait(2)
+    launcher.kill()
+    stage.silence()
+    launcher.stop(0, "SIGTERM", None)
+    launcher.kill()
+    launcher.kill()
+    assert ends(stage.until("workers_stopped")) == {0: (-9, True)}
+    stage.silence()
+
+
+def test_a_frozen_worker_hears_the_signal(stage, launcher, scene):
+    (pid,) = stage.start(f'trap "exit 6" TERM; {READY} while :; do read x <"$GATE"; done')
+    scene.bell.wait()
+    os.kill(pid, signal.SIGSTOP)
+    launcher.stop(0, "SIGTERM", None)
+    assert ends(stage.until("workers_stopped")) == {0: (6, True)}
+
+
+def test_one_that_ended_just_before_the_stop_was_not_stopped_by_it(stage, launcher, scene):
+    """The kernel knows of its end already; the loop has not been told."""
+    first, _ = stage.start(SLEEPS, SLEEPS)
+    scene.bell.wait(2)
+    watch = Watch([first])
+    os.kill(first, signal.SIGTERM)
+    watch.ended()
+    launcher.stop(0, "SIGTERM", 60)
+    assert ends(stage.until("workers_stopped")) == {0: (-15, False), 1: (-15, True)}
+
+
+def test_workers_that_cannot_be_killed(stage, scene, monkeypatch):
+    """Such as hang in the kernel: the answer names them, and comes once."""
+    launcher = stage.set_up(kill_timeout=0.05)
+    stubborn, _ = stage.start(DEAF, SLEEPS)
+    scene.bell.wait(3)
+    really = stopping.signal_group
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            stopping, "signal_group", lambda pid, n: really(pid, n) if n != signal.SIGKILL else None
+        )
+        launcher.stop(0, "SIGTERM", 0)
+        *events, answer = stage.until("workers_stuck")
+        assert answer.data["pids"] == [stubborn]
+        assert ends(events) == {1: (-15, True)}
+        stage.silence()
+
+
+def test_close_names_those_that_it_could_not_end(stage, scene, monkeypatch):
+    launcher = stage.set_up(kill_timeout=0.05)
+    (stubborn,) = stage.start(DEAF)
+    scene.bell.wait(2)
+    monkeypatch.setattr(stopping, "signal_group", lambda pid, number: None)
+    popen = launcher._processes[stubborn].popen
+    assert launcher.close() == [stubborn]
+    watch = Watch(pid for pid in scene.survivors() if os.getpgid(pid) == stubborn)
+    os.killpg(stubborn, signal.SIGKILL)
+    watch.ended()
+    popen.wait()
+
+
+@pytest.mark.parametrize(
+    ("argv", "fields", "code", "says"),
+    [
+        (("./nosuch",), {}, 127, "No such file or directory: ./nosuch"),
+        (("./plain",), {}, 126, "Permission denied: ./plain"),
+        (("./empty/x",), {}, 127, "./empty/x"),
+        (("sh",), {"cwd": "/nosuch"}, 127, "/nosuch"),
+    ],
+)
+def test_a_start_that_fails(stage, launcher, scene, argv, fields, code, says):
+    """It counts as a worker that ended at once; those after it are not started."""
+    scene.write("plain", "")
+    good = stage.worker(0, "sh", "-c", SLEEPS)
+    never = stage.worker(2, "sh", "-c", 'echo never >"$BELL"')
+    launcher.start(LaunchPlan(0, (good, stage.worker(1, *argv, **fields), never)))
+    failed = stage.take("worker_exited").data
+    assert (failed["local_rank"], failed["pid"], failed["exit_code"]) == (1, 0, code)
+    assert failed["reason"].startswith("cannot be started: ")
+    assert says in failed["reason"]
+    scene.bell.wait()
+    launcher.stop(0, "SIGTERM", 60)
+    assert ends(stage.until("workers_stopped")) == {0: (-15, True)}
+    stage.silence()
+
+
+STRAYS = {
+    "in the group": 'sh -c "$SAY" &',
+    "setsid": 'setsid sh -c "$SAY" &',
+    "double fork": '(setsid sh -c "$SAY" &)',
+    "forks again": '(setsid sh -c "trap \'setsid sh -c \\"\\$SAY\\" & exit\' TERM; $SAY" &)',
+}
+
+
+@pytest.mark.parametrize("how", STRAYS)
+@pytest.mark.parametrize("sole_owner", [True, False])
+def test_strays(stage, scene, how, sole_owner):
+    """What the workers left gets the same signal, and the stop waits for it."""
+    launcher = stage.set_up(sole_owner=sole_owner)
+    scene.env["SAY"] = READY + 'sleep "$SLEEP" & wait'
+    stage.start(STRAYS[how] + '\nread x <"$GATE"')
+    (stray,) = map(int, scene.bell.wait())
+    scene.gate.open()
+    stage.take("worker_exited")
+    assert is_alive(stray)
+    # A process that is just being forked may lose the signal, so the grace is short.
+    launcher.stop(0, "SIGTERM", 0.5 if how == "forks again" else 60)
+    stage.take("workers_stopped")
+    assert not scene.survivors().keys() - {os.getpid(), launcher._guardian.pid}
+    stage.silence()
+
+
+def test_a_deaf_stray_is_killed_at_the_end_of_the_grace(stage, launcher, scene):
+    scene.env["DEAF"] = DEAF
+    stage.start('(setsid sh -c "$DEAF" &)\nread x <"$GATE"')
+    (stray, _) = scene.bell.wait(2)
+    launcher.stop(0, "SIGTERM", 0.1)
+    stage.until("workers_stopped")
+    assert not is_alive(int(stray))
+
+
+def test_a_program_keeps_children_of_its_own(stage, launcher, scene):
+    mine = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    gone = subprocess.Popen(["sh", "-c", "exit 4"])
+    Watch([gone.pid]).ended()
+    stage.start(SLEEPS)
+    scene.bell.wait()
+    launcher.stop(0, "SIGTERM", 60)
+    stage.until("workers_stopped")
+    launcher.close()
+    assert mine.poll() is None
+    assert gone.wait() == 4
+    mine.kill()
+    mine.wait()
+
+
+def test_the_next_attempt(stage, launcher, scene):
+    """Everything of the last one is forgotten, and nothing of it is told again."""
+    for attempt in range(3):
+        stage.start(SLEEPS, SLEEPS, attempt=attempt)
+        scene.bell.wait(2)
+        launcher.stop(attempt, "SIGTERM", 60)
+        events = stage.until("workers_stopped")
+        assert {e.attempt for e in events} == {attempt}
+        assert len(ends(events)) == 2
+
+
+def test_close_ends_everything_at_once(stage, launcher, scene):
+    before = _is_subreaper()
+    stage.start(DEAF, DEAF + " &")
+    scene.bell.wait(4)
+    helper = launcher._guardian.pid
+    launcher.stop(0, "SIGTERM", None)
+    assert launcher.close() == []
+    assert before
+    assert not _is_subreaper()
+    assert not os.path.exists(f"/proc/{helper}")
+
+
+def _is_subreaper() -> bool:
+    flag = ctypes.c_int(0)
+    ctypes.CDLL(None).prctl(37, ctypes.byref(flag), 0, 0, 0)
+    return bool(flag.value)
+
+
+def test_no_descriptor_is_left_open(stage, launcher, scene):
+    stage.start("exit 0")  # what is opened once
+    stage.take("worker_exited")
+    before = len(os.listdir("/proc/self/fd"))
+    for attempt in range(3):
+        path = scene.folder / "log"
+        stage.start("exit 0", attempt=attempt, stdout=path, stderr=path)
+        stage.take("worker_exited")
+        launcher.stop(attempt, "SIGTERM", 60)
+        stage.take("workers_stopped")
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_guardian_gives_up_what_it_cannot_kill(monkeypatch, scene):
+    """It does not look for ever, for instance for a worker that became another user."""
+    other = subprocess.Popen(["sleep", "600"], env=scene.env)
+    read, write = os.pipe()
+    os.close(write)
+    stdin = os.fdopen(read)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    monkeypatch.setattr(os, "kill", lambda pid, number: None)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    monkeypatch.setattr(guardian, "_ROUNDS", 3)
+    guardian.main(scene.mark)
+    monkeypatch.undo()
+    stdin.close()
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+
+
+def test_a_guardian_that_was_dismissed_touches_nobody(scene):
+    other = subprocess.Popen(["sleep", "600"], env={**os.environ, "X": f"mark-{scene.mark}"})
+    guard = guardian.Guardian(f"mark-{scene.mark}")
+    guard.add(other.pid)
+    guard.dismiss()
+    assert not is_alive(guard.pid)
+    assert other.poll() is None
+    other.kill()
+    other.wait()
+
+
+def test_a_guardian_leaves_a_later_process_of_the_same_pid(scene):
+    """The pid of a worker that ended long ago may belong to somebody else by now."""
+    other = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    guard = guardian.Guardian("no such mark")
+    guard._tell(f"{other.pid} 1\n")
+    watch = Watch([guard.pid])
+    guard._process.stdin.close()
+    watch.ended()
+    guard._process.wait()
+    assert other.poll() is None
+    other.kill()
+    other.wait()
