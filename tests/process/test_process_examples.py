@@ -1,0 +1,49 @@
+"""The examples, as a user runs them: real training that survives a crash and resumes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def train_numpy(scene, name: str, *words: str):
+    checkpoint = str(scene.folder / f"{name}.npz")
+    script = str(EXAMPLES / "train_numpy.py")
+    job = (script, "--checkpoint", checkpoint, "--steps", "60", *words)
+    run = scene.run("-n", "4", f"run_dir={name}", "spec.max_restarts=1", *job)
+    return scene.in_dir(run, name)
+
+
+def test_training_with_a_crash_ends_with_the_weights_of_one_without(scene):
+    calm = train_numpy(scene, "calm")
+    crashed = train_numpy(scene, "crashed", "--crash-rank", "2", "--crash-step", "50")
+    assert (calm.code, crashed.code) == (0, 0)
+    assert [len(run.report["attempts"]) for run in (calm, crashed)] == [1, 2]
+    assert result(calm) == result(crashed)
+    assert "resuming from" in crashed.log(rank=0, attempt=1)
+    (cause,) = (c for c in crashed.report["attempts"][0]["causes"] if c["rank"] == 2)
+    assert cause["stderr_tail"][-1].startswith("RuntimeError: rank 2 crashes at step 50")
+    assert re.search(r"report .*report\.json", crashed.err)
+    assert re.search(r"logs .*attempt_1", crashed.err)
+
+
+def result(run) -> str:
+    return re.search(r"test accuracy .*", run.out)[0]
+
+
+@pytest.mark.torch
+def test_a_ddp_script_written_for_torchrun_survives_a_crash(scene):
+    script = str(EXAMPLES / "train_ddp.py")
+    checkpoint = str(scene.folder / "digits.pt")
+    words = ("--checkpoint", checkpoint, "--crash-rank", "1", "--crash-step", "60")
+    run = scene.run("-n", "2", "spec.max_restarts=1", script, *words)
+    assert run.code == 0, run.err
+    assert len(run.report["attempts"]) == 2
+    assert 1 in {cause["rank"] for cause in run.report["attempts"][0]["causes"]}
+    assert "accuracy" in run.log(rank=0, attempt=1)
