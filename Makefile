@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_DIR ?= elastic_runs/demo
 
-.PHONY: help demo test test-pythons lint format types package benchmarks clean
+.PHONY: help demo test test-pythons lint format types pages machine-pages package benchmarks clean
 
 help:
 	@echo "make demo        four workers train, one crashes, the run resumes"
@@ -34,11 +34,17 @@ demo: $(VENV)/.demo
 	$(BIN)/elastic-fsm run -n 4 spec.max_restarts=1 examples/train_numpy.py \
 	  --checkpoint $(DEMO_DIR)/checkpoint.npz --crash-rank 2 --crash-step 150
 
-test: $(VENV)/.test
+# The real xstate package, which the exported machines are compared with.
+XSTATE := tests/graph/xstate/node_modules
+$(XSTATE): tests/graph/xstate/package-lock.json
+	@if command -v npm >/dev/null; then npm ci --silent --prefix tests/graph/xstate && touch $@; \
+	else echo "no npm here: exports are not compared with xstate"; fi
+
+test: $(VENV)/.test $(XSTATE)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # The other Pythons, where they are found; there is one torch build only, so its tests are left out.
-test-pythons:
+test-pythons: $(XSTATE)
 	@for version in 3.12 3.13; do \
 	  python=$$(command -v python$$version || ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python 2>/dev/null | tail -n 1); \
 	  if [ -z "$$python" ]; then echo "no Python $$version here, its tests are left out"; continue; fi; \
@@ -58,6 +64,15 @@ format: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
+# The generated page and its pictures must be those of the machines.
+pages: $(VENV)/.test
+	$(BIN)/elastic-fsm graph --check docs/machine.md --check docs/pictures/elastic.svg --check docs/pictures/fail_fast.svg
+
+# Renew them.
+machine-pages: $(VENV)/.test
+	for machine in elastic fail_fast; do $(BIN)/elastic-fsm graph machine=$$machine -o docs/pictures/$$machine.svg || exit 1; done
+	$(BIN)/elastic-fsm graph -o docs/machine.md
+
 # Build both archives, and run the installed wheel from an empty folder: it must bring its conf/.
 package: $(VENV)/.test
 	rm -rf dist && $(BIN)/python -m build --outdir dist .
@@ -69,6 +84,7 @@ package: $(VENV)/.test
 
 benchmarks: $(VENV)/.test
 	$(BIN)/python benchmarks/run_all.py
+	$(BIN)/python benchmarks/journal.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-3.* dist elastic_runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-3.* dist elastic_runs .pytest_cache .mypy_cache .ruff_cache tests/graph/xstate/node_modules

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         StopConfig,
     )
     from elastic_fsm.failures import ChildFailedError, ProcessFailure
+    from elastic_fsm.graph import machine_diagram
     from elastic_fsm.group import RunResult, Worker, WorkerGroup, WorkerSpec, WorkerState
     from elastic_fsm.launch import run
     from elastic_fsm.problems import BadInput, Problem
@@ -49,6 +50,7 @@ __all__ = [
     "action",
     "condition",
     "delay",
+    "machine_diagram",
     "record",
     "run",
 ]
@@ -58,6 +60,8 @@ _HOMES = {
         "LauncherConfig LogsConfig RendezvousConfig RestartConfig RunConfig SpecConfig StopConfig"
     ),
     "failures": "ChildFailedError ProcessFailure",
+    # The second is what `%load_ext elastic_fsm` looks for.
+    "graph": "machine_diagram load_ipython_extension",
     "group": "RunResult Worker WorkerGroup WorkerSpec WorkerState",
     "launch": "run",
     "problems": "BadInput Problem",

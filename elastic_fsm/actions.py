@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import os
+import signal as signals
+from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.durations import parse_duration
+from elastic_fsm.problems import did_you_mean
 from elastic_fsm.registry import action
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from elastic_fsm.agent import Agent
     from elastic_fsm.events import Event
 
@@ -16,6 +23,8 @@ __all__ = [
     "kill_workers",
     "note_failures",
     "note_membership_restart",
+    "run_command",
+    "signal_workers",
     "spend_restart",
     "start_workers",
     "stop_workers",
@@ -75,3 +84,47 @@ def spend_restart(agent: Agent, event: Event) -> None:
 def note_membership_restart(agent: Agent, event: Event) -> None:
     """Count a restart that was nobody's failure; it costs nothing."""
     agent.membership_restarts += 1
+
+
+def _check_signal(signal: str = "") -> None:
+    known = [each.name for each in signals.Signals]
+    if signal and signal not in known:
+        raise ValueError(f"unknown signal {signal!r}; {did_you_mean(str(signal), known)}")
+
+
+@action(check=_check_signal)
+def signal_workers(agent: Agent, event: Event, signal: str = "") -> None:
+    """Pass a signal on to the workers, and let them run: the one named here, else the one that
+    the agent got, else ``stop.signal``."""
+    got = event.data["signal"] if event.name == "signal_received" else ""
+    agent.launcher.signal(signal or got or agent.settings["stop"]["signal"])
+
+
+def _check_command(argv: Any, timeout: Any = None, name: Any = "") -> None:
+    words = argv if isinstance(argv, list | tuple) else []
+    if not words or not all(isinstance(word, str) and "\0" not in word for word in words):
+        raise ValueError("argv must be a list of texts: [notify, --quiet]; there is no shell")
+    if not isinstance(name, str):
+        raise ValueError(f"name must be text, not {name!r}")
+    parse_duration(timeout)
+
+
+@action(tells=("command_finished", "command_failed"), check=_check_command)
+def run_command(
+    agent: Agent, event: Event, argv: Sequence[str], timeout: Any = "10s", name: str = ""
+) -> None:
+    """Start a command, with the event as JSON on its standard input; its end is an event."""
+    given = {
+        "name": event.name,
+        "data": dict(event.data),
+        "state": agent.machine.state.name,
+        "worker_state": agent.group.state.value,
+        "attempt": agent.group.attempt,
+    }
+    agent.commands.run(
+        name or os.path.basename(argv[0]),
+        argv,
+        json.dumps(given, default=str).encode() + b"\n",
+        timeout=parse_duration(timeout),
+        is_last=agent.machine.state.final,
+    )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from elastic_fsm.loop import Loop, Timer
     from elastic_fsm.machine import Machine, Step
     from elastic_fsm.rendezvous.base import Rendezvous
-    from elastic_fsm.sources.base import Source
+    from elastic_fsm.sources.base import CommandRunner, Source
 
 __all__ = ["Agent", "Outputs"]
 
@@ -83,6 +83,7 @@ class Agent:
         journal: Journal,
         planner: Planner,
         settings: Mapping[str, Any],
+        commands: CommandRunner,
         sources: Sequence[Source] = (),
         observers: Sequence[Callable[[Mapping[str, Any]], None]] = (),
         first_attempt: int = 0,
@@ -96,6 +97,7 @@ class Agent:
         self.journal = journal
         self.planner = planner
         self.settings = settings
+        self.commands = commands
         self.group = WorkerGroup(spec)
         self.group.begin_attempt(first_attempt - 1)
         self.history: list[Attempt] = []
@@ -153,7 +155,7 @@ class Agent:
         try:
             outcome = self.machine.step(event, facts)
         except ConditionFailed as error:
-            self._tell(self._record(event, facts, "failed"))
+            self._tell(self._record(event, facts, error))
             self._action_failed(error.condition, str(error))
             return
         if isinstance(outcome, Ignored):
@@ -173,6 +175,7 @@ class Agent:
             self._lose_control(f"these processes survived SIGKILL: {stuck}")
         self.outputs.detach()
         self.rendezvous.close()
+        self.commands.close()
         for source in self._sources:
             source.close()
         self.journal.close()
@@ -200,7 +203,7 @@ class Agent:
             action = self.machine.rules.actions[use]
             try:
                 action.function(self, event)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 text = f"{type(error).__name__}: {error}"
                 if not action.optional:
                     self._action_failed(action.name, text)
@@ -228,7 +231,7 @@ class Agent:
         for name, delay in self.machine.rules.timeouts[self.machine.state.name].items():
             try:
                 seconds = delay(facts)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._action_failed(name, f"{type(error).__name__}: {error}")
                 continue
             if seconds is not None:
@@ -288,7 +291,7 @@ class Agent:
         )
 
     def _record(
-        self, event: Event, facts: Facts, outcome: Step | Ignored | str
+        self, event: Event, facts: Facts, outcome: Step | Ignored | ConditionFailed | str
     ) -> Mapping[str, Any]:
         return self._write(describe_step(event, facts, outcome))
 
@@ -296,6 +299,7 @@ class Agent:
         """Put a record into the journal; returns it as it was written, for the observers."""
         stamped = {
             "time": self.loop.clock.wall(),
+            "monotonic": self.loop.clock.now(),
             **record,
             "worker_state": self.group.state.value,
         }

@@ -40,6 +40,7 @@ class BoundAction:
     function: Callable[[Any, Event], None]
     answers: tuple[str, ...]
     optional: bool
+    tells: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -104,7 +105,9 @@ class _Binder:
         if bound:
             rule, parameters = bound
             function = functools.partial(rule.function, **parameters)
-            self.rules.actions[use] = BoundAction(rule.name, function, rule.answers, rule.optional)
+            self.rules.actions[use] = BoundAction(
+                rule.name, function, rule.answers, rule.optional, rule.tells
+            )
 
     def _bound(self, kind: Kind, use: Use) -> tuple[Rule, dict[str, Any]] | None:
         rule = self.registry.find(kind, use.name)
@@ -131,16 +134,20 @@ class _Binder:
                 self.problems.append(Problem(str(error), path=path))
 
     def _delay(self, value: Any) -> Delay:
-        if isinstance(value, str) and (rule := self.registry.find("delay", value)):
-            return functools.partial(_call_delay, rule.function, self.settings)
         if isinstance(value, str) and value.isidentifier():
-            raise ValueError(f"unknown delay {value!r}; {self.registry.suggest('delay', value)}")
+            rule = self.registry.find("delay", value)
+            if rule is None:
+                known = self.registry.suggest("delay", value)
+                raise ValueError(f"unknown delay {value!r}; {known}")
+            return functools.partial(_call_delay, rule.function, self.settings)
         seconds = parse_duration(_setting(value, self.settings))
         return lambda facts: seconds
 
 
-def _call_delay(function: Callable[..., Any], settings: Mapping[str, Any], facts: Facts) -> Any:
-    return function(facts, settings)
+def _call_delay(
+    function: Callable[..., Any], settings: Mapping[str, Any], facts: Facts
+) -> float | None:
+    return parse_duration(function(facts, settings))
 
 
 def _parameters(rule: Rule, use: Use, settings: Mapping[str, Any]) -> dict[str, Any]:

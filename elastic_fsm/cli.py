@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from elastic_fsm.launch import Prepared
+    from elastic_fsm.scenario.script import Script
     from elastic_fsm.words import RunWords
 
 __all__ = ["run_command_line"]
@@ -26,11 +27,19 @@ elastic-fsm: run a group of workers, and restart it when one fails
   elastic-fsm run -n 4 -- ./worker a=b           ... of any command
   elastic-fsm run -c job.yaml                    a run described in a file
   elastic-fsm config [-c job.yaml] [overrides]   the resolved run; --origin: where from
+  elastic-fsm check [-c job.yaml] [overrides]    is the lifecycle sound? --matrix: its table
+  elastic-fsm simulate scenario=FILE [overrides] failures tried out, nothing started;
+                    --compare machine=a,b puts machines side by side
+  elastic-fsm status [FOLDER]                    the runs below a folder, and where they are
+  elastic-fsm explain [RUN_DIR]                  why it restarted, stopped, failed; --html FILE
+  elastic-fsm replay [RUN_DIR] [overrides]       its events through its machine, or another one
+  elastic-fsm graph [overrides] [-o machine.svg] the machine as text, picture, page; graph --help
 
 run:
   -n N              workers on this node: spec.local_world_size=N (or auto)
   -c FILE           a YAML file on top of the defaults
   --dry-run         show what would be started, and start nothing
+  --inject FILE     play the failures of a scenario against the real workers
   name=value        any value of the configuration:
       spec.max_restarts=3      restarts that failures may cost (0)
       spec.env.NAME=text       environment of the workers
@@ -92,7 +101,12 @@ def _run(argv: Sequence[str]) -> int:
     if "help" in words.flags:
         print(_HELP, end="")
         return 0
+    injected = _injected(words)
     prepared = _prepare(words)
+    if injected is not None:
+        from elastic_fsm.scenario.injecting import check_injection
+
+        check_injection(injected, prepared.spec.local_world_size)
     if "dry_run" in words.flags:
         from elastic_fsm.dry_run import describe
 
@@ -102,7 +116,19 @@ def _run(argv: Sequence[str]) -> int:
 
     gc.freeze()
     gc.enable()
-    return execute(prepared, sole_owner=True).exit_code
+    return execute(prepared, sole_owner=True, injected=injected).exit_code
+
+
+def _injected(words: RunWords) -> Script | None:
+    """The scenario of ``--inject``; its settings go before the words of the command line."""
+    if words.inject is None:
+        return None
+    from elastic_fsm.scenario.script import read_script
+    from elastic_fsm.scenario.simulating import with_settings_of
+
+    script = read_script(words.inject)
+    words.overrides = with_settings_of(script, words.overrides)
+    return script
 
 
 def _config(argv: Sequence[str]) -> int:
@@ -112,6 +138,45 @@ def _config(argv: Sequence[str]) -> int:
     composed = compose(words.overrides, job_file=words.job_file)
     print(composed.to_yaml(origin="origin" in words.flags), end="")
     return 0
+
+
+def _simulate(argv: Sequence[str]) -> int:
+    from elastic_fsm.scenario.simulating import run_verb
+
+    print(run_verb(argv), end="")
+    return 0
+
+
+def _explain(argv: Sequence[str]) -> int:
+    from elastic_fsm.hindsight.verbs import explain
+
+    return explain(argv)
+
+
+def _status(argv: Sequence[str]) -> int:
+    from elastic_fsm.hindsight.verbs import status
+
+    return status(argv)
+
+
+def _replay(argv: Sequence[str]) -> int:
+    from elastic_fsm.hindsight.verbs import replay
+
+    return replay(argv)
+
+
+def _graph(argv: Sequence[str]) -> int:
+    from elastic_fsm.graph.command import graph
+
+    return graph(argv)
+
+
+def _check(argv: Sequence[str]) -> int:
+    from elastic_fsm.checking import run_verb
+
+    text, code = run_verb(argv)
+    print(text, end="")
+    return code
 
 
 def _words(argv: Sequence[str]) -> RunWords:
@@ -133,4 +198,13 @@ def _prepare(words: RunWords) -> Prepared:
     )
 
 
-_VERBS: dict[str, Callable[[Sequence[str]], int]] = {"run": _run, "config": _config}
+_VERBS: dict[str, Callable[[Sequence[str]], int]] = {
+    "run": _run,
+    "config": _config,
+    "graph": _graph,
+    "simulate": _simulate,
+    "check": _check,
+    "explain": _explain,
+    "status": _status,
+    "replay": _replay,
+}

@@ -1,4 +1,4 @@
-"""Durations as people write them: a number of seconds, or ``500ms``, ``30s``, ``5m``, ``2h``."""
+"""Durations as people write them (seconds, or ``500ms``, ``30s``, ``5m``, ``2h``) and read them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-__all__ = ["parse_duration"]
+__all__ = ["parse_duration", "say_duration"]
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)\s*")
@@ -22,3 +22,20 @@ def parse_duration(value: Any) -> float | None:
     if number and math.isfinite(value) and value >= 0:
         return float(value)
     raise ValueError(f"{value!r} is not a duration: give seconds, or 500ms, 30s, 5m, 2h")
+
+
+def say_duration(seconds: float) -> str:
+    """``0s``, ``250ms``, ``40s``, ``10.05s``, ``1m 40s``, ``2h 0m 5s``, ``1d 3h 0m``.
+
+    From a minute on to the second, from a day on to the minute.
+    """
+    if seconds < 1 and seconds:
+        return f"{max(1, round(seconds * 1000))}ms"
+    if seconds < 59.995:
+        return f"{round(seconds, 2):g}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d {hours}h {minutes}m"
+    return f"{hours}h {minutes}m {rest}s" if hours else f"{minutes}m {rest}s"

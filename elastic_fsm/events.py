@@ -58,6 +58,8 @@ CATALOGUE: Mapping[str, EventType] = {
         EventType("workers_stuck", "Even SIGKILL did not end these: pids."),
         EventType("barrier_passed", "All nodes are done."),
         EventType("signal_received", "The agent was sent a signal: signal (name).", notice=True),
+        EventType("command_finished", "A command ended with 0: name, exit_code."),
+        EventType("command_failed", "A command did not end with 0: name, exit_code, reason."),
         EventType("action_failed", "An action or a condition raised: name, error.", notice=True),
     )
 }

@@ -3,48 +3,81 @@
 A line is written, whole and unbuffered, before the actions of its step run, so that the file
 tells what was decided even when the agent dies in the middle of doing it. A journal that cannot
 be written warns once; the run is worth more than its diary.
+
+A run may go on for weeks. When the file has grown to ``max_bytes`` it gets a number
+(``journal-0.jsonl``) and a new one begins, with the header again and the sums of everything
+before it. The first file tells how the run began, the last ones what matters now; those between
+are dropped, and only their sums stay.
 """
 
 from __future__ import annotations
 
 import json
+import operator
+import os
+from dataclasses import fields
 from typing import IO, TYPE_CHECKING, Any
 
-from elastic_fsm.machine import Ignored
+from elastic_fsm.facts import Facts
+from elastic_fsm.machine import ConditionFailed, Ignored
+from elastic_fsm.tally import FORMAT, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from elastic_fsm.events import Event
-    from elastic_fsm.facts import Facts
     from elastic_fsm.machine import Step, Verdict
 
 __all__ = ["FORMAT", "Journal", "describe_step"]
 
-FORMAT = 1
-"""Version of the format; it changes when a reader of an older one would go wrong."""
+# `json.dumps` makes an encoder for each call when it is given options. Records are made of
+# values that were copied out of events and facts, so there are no circles to look for.
+_encode = json.JSONEncoder(default=str, separators=(",", ":"), check_circular=False).encode
+
+_FACTS = tuple(field.name for field in fields(Facts))
+_values_of = operator.attrgetter(*_FACTS)
 
 
 class Journal:
-    """Appends records to a file; with no path it only numbers them."""
+    """Appends records to a file; with no path it only numbers them.
 
-    def __init__(self, path: Path | None, warn: Callable[[str], None] = lambda text: None) -> None:
+    Of the files that were full, the first and the last ``keep`` stay.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        warn: Callable[[str], None] = lambda text: None,
+        *,
+        max_bytes: int = 8 * 1024 * 1024,
+        keep: int = 4,
+    ) -> None:
         self._path = path
         self._warn = warn
+        self._max_bytes = max_bytes
+        self._keep = keep
         self._file: IO[bytes] | None = None
-        self._sequence = 0
+        self._size = 0
+        self._part = 0
+        self._header: dict[str, Any] = {"format": FORMAT}
+        self._tally = Tally()
         if path is not None:
             self._attempt(lambda: self._open(path))
 
     def header(self, values: Mapping[str, Any]) -> None:
         """The first line: what a reader needs to understand the others."""
-        self._append({"format": FORMAT, **values})
+        self._header |= values
+        self._append(self._header)
+        self._size = 0  # the head does not count: there is always room for what happens
 
     def write(self, record: Mapping[str, Any]) -> None:
         """One event's line; gives it the next number, from 1."""
-        self._sequence += 1
-        self._append({"seq": self._sequence, **record})
+        numbered = {"seq": self._tally.seq + 1, **record}
+        self._tally.add(numbered)
+        self._append(numbered)
+        if self._size >= self._max_bytes and self._file is not None:
+            self._attempt(self._rotate)
 
     def close(self) -> None:
         """Close the file."""
@@ -54,17 +87,38 @@ class Journal:
 
     def _open(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
+        self._size = os.fstat(self._file.fileno()).st_size
 
     def _append(self, record: Mapping[str, Any]) -> None:
         if self._file is not None:
-            line = json.dumps(record, default=str, separators=(",", ":")).encode() + b"\n"
-            self._attempt(lambda: self._write(line))
+            line = _encode(record).encode() + b"\n"
+            self._attempt(lambda: self._put(line))
 
-    def _write(self, line: bytes) -> None:
+    def _put(self, line: bytes) -> None:
         assert self._file is not None
         written = self._file.write(line)
         if written != len(line):
             raise OSError(f"only {written} of {len(line)} bytes were written")
+        self._size += written
+
+    def _rotate(self) -> None:
+        """Go on in a new file. It is read as the newest from its first line on."""
+        assert self._file is not None
+        assert self._path is not None
+        self._file.close()
+        self._path.rename(self._numbered(self._part))
+        self._part += 1
+        self._open(self._path)
+        head = self._header | {"part": self._part, "carried": self._tally.to_dict()}
+        self._put(_encode(head).encode() + b"\n")
+        self._size = 0
+        dropped = self._part - 1 - self._keep
+        if dropped > 0:
+            self._numbered(dropped).unlink(missing_ok=True)
+
+    def _numbered(self, part: int) -> Path:
+        assert self._path is not None
+        return self._path.with_name(f"{self._path.stem}-{part}{self._path.suffix}")
 
     def _attempt(self, call: Callable[[], object]) -> None:
         try:
@@ -74,33 +128,42 @@ class Journal:
             self._warn(f"the journal {self._path} cannot be written, the run goes on: {error}")
 
 
-def describe_step(event: Event, facts: Facts, outcome: Step | Ignored | str) -> dict[str, Any]:
+def describe_step(
+    event: Event, facts: Facts, outcome: Step | Ignored | ConditionFailed | str
+) -> dict[str, Any]:
     """A record's part about what the machine did: a step, nothing, or a word such as ``stale``."""
     record: dict[str, Any] = {"event": _event(event), "facts": _facts(facts)}
     if isinstance(outcome, str):
-        return {**record, "outcome": outcome}
+        record["outcome"] = outcome
+        return record
     record["verdicts"] = [_verdict(v) for v in outcome.verdicts]
     if isinstance(outcome, Ignored):
-        return {**record, "outcome": "ignored", "state": outcome.state}
-    return {
-        **record,
-        "outcome": "step",
-        "transition": outcome.transition,
-        "source": outcome.source,
-        "dest": outcome.dest,
-        "entered": outcome.entered,
-        "actions": [str(use) for use in outcome.actions],
-    }
+        record |= {"outcome": "ignored", "state": outcome.state}
+    elif isinstance(outcome, ConditionFailed):
+        record |= {"outcome": "failed", "state": outcome.state, "error": str(outcome)}
+    else:
+        record |= {
+            "outcome": "step",
+            "transition": outcome.transition,
+            "source": outcome.source,
+            "dest": outcome.dest,
+            "entered": outcome.entered,
+            "actions": [str(use) for use in outcome.actions],
+        }
+    return record
 
 
 def _event(event: Event) -> dict[str, Any]:
-    marks = {"attempt": event.attempt, "visit": event.visit}
-    values = {"name": event.name, "data": dict(event.data)}
-    return values | {name: mark for name, mark in marks.items() if mark is not None}
+    values: dict[str, Any] = {"name": event.name, "data": dict(event.data)}
+    if event.attempt is not None:
+        values["attempt"] = event.attempt
+    if event.visit is not None:
+        values["visit"] = event.visit
+    return values
 
 
 def _facts(facts: Facts) -> dict[str, Any]:
-    return {name: getattr(facts, name) for name in facts.__slots__}
+    return dict(zip(_FACTS, _values_of(facts), strict=True))
 
 
 def _verdict(verdict: Verdict) -> list[Any]:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm import __version__, actions, conditions
+from elastic_fsm import __version__
 from elastic_fsm.agent import Agent
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.command import check_command
+from elastic_fsm.config.paths import shown
 from elastic_fsm.devices import workers_for_auto
 from elastic_fsm.group import RunResult, WorkerGroup, WorkerSpec, WorkerState
 from elastic_fsm.journal import Journal
+from elastic_fsm.journal_header import journal_header
 from elastic_fsm.launchers.local import SubprocessLauncher
 from elastic_fsm.launchers.plan import Planner
 from elastic_fsm.logs.console import Console
@@ -25,12 +25,19 @@ from elastic_fsm.loop import Loop
 from elastic_fsm.machine import Machine, load_machine
 from elastic_fsm.narration import because, state_change
 from elastic_fsm.outputs import WorkerOutputs
+from elastic_fsm.plugins import rules_for
 from elastic_fsm.problems import BadInput, Problem, did_you_mean
 from elastic_fsm.ranks import assign_ranks
-from elastic_fsm.registry import Registry
 from elastic_fsm.rendezvous.standalone import Standalone
-from elastic_fsm.report import make_report, render
-from elastic_fsm.rundir import RunDir, new_run_id, node_name, open_run_dir
+from elastic_fsm.report import Report, make_report, render
+from elastic_fsm.rundir import (
+    RunDir,
+    cannot_be_written,
+    new_run_id,
+    node_name,
+    open_run_dir,
+)
+from elastic_fsm.sources.commands import Commands
 from elastic_fsm.sources.exits import Exits
 from elastic_fsm.sources.signals import Signals
 from elastic_fsm.world import Node, World
@@ -39,7 +46,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from elastic_fsm.config import Composed
-    from elastic_fsm.launchers.base import LaunchPlan
+    from elastic_fsm.launchers.base import Launcher, LaunchPlan
+    from elastic_fsm.scenario.script import Script
+    from elastic_fsm.sources.base import Source
 
 __all__ = ["Prepared", "execute", "prepare", "preview", "run"]
 
@@ -67,27 +76,38 @@ def run(config: Any) -> RunResult:
     return execute(prepare(resolve(config)), sole_owner=False)
 
 
-def prepare(composed: Composed, command: Sequence[str] = (), *, module: bool = False) -> Prepared:
+def prepare(
+    composed: Composed,
+    command: Sequence[str] = (),
+    *,
+    module: bool = False,
+    plugin_folder: Path | None = None,
+) -> Prepared:
     """Check everything that can be checked without starting anything.
 
     ``command`` comes from a command line and replaces entrypoint and arguments, word for word.
-    Raises :class:`BadInput` with all problems found.
+    Plug-ins are looked for in ``plugin_folder`` and the current one, too. Raises
+    :class:`BadInput` with all problems found.
     """
     values = composed.values
     problems: list[Problem] = []
-    registry = Registry([conditions, actions])
     machine: Machine | None = None
     try:
-        _add_plugins(registry, values["plugins"])
+        registry = rules_for(values["plugins"], [plugin_folder] if plugin_folder else [])
         machine = load_machine(values["machine"], registry, values)
     except BadInput as error:
         problems += map(composed.locate, error.problems)
     spec_values = _spec_values(values["spec"], command, module=module)
-    problems += map(composed.locate, check_command(spec_values))
+    typed = bool(command) or not spec_values["entrypoint"]
+    for problem in check_command(spec_values):
+        if typed and problem.path != "spec.cwd":
+            problems.append(replace(problem, where="command line", path=""))
+        else:
+            problems.append(composed.locate(problem))
     problems += map(composed.locate, _check_engines(values))
     if problems or machine is None:
         raise BadInput(problems)
-    return Prepared(
+    prepared = Prepared(
         composed=composed,
         values=values,
         spec=WorkerSpec(**spec_values),
@@ -95,15 +115,11 @@ def prepare(composed: Composed, command: Sequence[str] = (), *, module: bool = F
         run_id=values["run_id"] or new_run_id(),
         host=node_name(),
     )
-
-
-def _add_plugins(registry: Registry, names: Sequence[str]) -> None:
-    for name in names:
-        try:
-            registry.add_module(importlib.import_module(name))
-        except Exception as error:
-            what = f"the plugin {name!r} cannot be used: {type(error).__name__}: {error}"
-            raise BadInput.of(what, path="plugins") from error
+    try:
+        preview(prepared)
+    except ValueError as error:  # fewer devices than workers
+        raise BadInput([composed.locate(Problem(str(error), path="spec"))]) from error
+    return prepared
 
 
 def _spec_values(
@@ -142,17 +158,21 @@ def preview(prepared: Prepared) -> LaunchPlan:
     return planner.plan(group, restart_count=0)
 
 
-def execute(prepared: Prepared, *, sole_owner: bool) -> RunResult:
+def execute(prepared: Prepared, *, sole_owner: bool, injected: Script | None = None) -> RunResult:
     """Run it, and report. ``sole_owner``: this process has no children but the agent's.
 
+    The failures of the scenario ``injected`` are played against the workers.
     Raises :class:`BadInput` when the run directory cannot be used.
     """
     values = prepared.values
     folder = open_run_dir(Path(values["run_dir"]), prepared.run_id, prepared.host)
-    folder.config.write_text(prepared.composed.to_yaml())
+    try:
+        folder.config.write_text(prepared.composed.to_yaml())
+    except OSError as error:
+        raise cannot_be_written(error, folder.config) from error
     console = Console()
     console.start()
-    session = _Session(prepared, folder, console)
+    session = _Session(prepared, folder, console, injected)
     try:
         return session.run(sole_owner=sole_owner)
     finally:
@@ -163,8 +183,11 @@ def execute(prepared: Prepared, *, sole_owner: bool) -> RunResult:
 class _Session:
     """One run, from the banner to the final report."""
 
-    def __init__(self, prepared: Prepared, folder: RunDir, console: Console) -> None:
+    def __init__(
+        self, prepared: Prepared, folder: RunDir, console: Console, injected: Script | None
+    ) -> None:
         self.prepared = prepared
+        self.injected = injected
         self.folder = folder
         self.console = console
         self.why = ""
@@ -179,42 +202,71 @@ class _Session:
 
     def run(self, *, sole_owner: bool) -> RunResult:
         self.console.say(_banner(self.prepared, self.folder))
-        agent = self._agent(sole_owner=sole_owner)
-        self.console.status(lambda: _status(agent))
-        result = agent.run()
-        agent.loop.close()
-        if self.prepared.values["exit_code"] == "torchrun":
-            result.exit_code = int(result.state is not WorkerState.SUCCEEDED)
-        self._report(agent, result)
+        loop = Loop(SystemClock())
+        signals = self._signals(loop)
+        signals.start()
+        try:
+            agent = self._agent(loop, sole_owner=sole_owner)
+            if self.planner.log_mode != "terminal":  # the terminal belongs to a worker then
+                self.console.status(lambda: _status(agent))
+            result = agent.run()
+            if self.prepared.values["exit_code"] == "torchrun":
+                result.exit_code = int(result.state is not WorkerState.SUCCEEDED)
+            report = self._write_report(agent, result)
+        finally:
+            signals.close()
+            loop.close()
+        self._show_report(agent, report, _hint(agent, result))
         return result
 
-    def _agent(self, *, sole_owner: bool) -> Agent:
-        prepared, values = self.prepared, self.prepared.values
-        loop = Loop(SystemClock())
-        exits = Exits(loop)
-        names = {*values["stop"]["signals"], *prepared.machine.rules.signals}
+    def _signals(self, loop: Loop) -> Signals:
+        """Not one of the agent's sources: they are kept until the report has been written."""
+        prepared = self.prepared
+        names = {*prepared.values["stop"]["signals"], *prepared.machine.rules.signals}
         signals = Signals(loop, names)
         if not signals.available:
             self.console.say("not in the main thread: signals to this process are not taken up")
+        return signals
+
+    def _agent(self, loop: Loop, *, sole_owner: bool) -> Agent:
+        prepared, values = self.prepared, self.prepared.values
+        exits = Exits(loop)
         journal = Journal(self.folder.journal, self.console.say)
         journal.header(_header(prepared))
+        commands = Commands(loop, exits)
+        launcher = SubprocessLauncher(
+            loop,
+            exits,
+            kill_timeout=values["stop"]["kill_timeout"],
+            sole_owner=sole_owner,
+            bystanders=commands.pids,
+        )
+        commands.env.update(launcher.marking)
         return Agent(
             spec=prepared.spec,
             node=_node(prepared),
             machine=prepared.machine,
             loop=loop,
-            launcher=SubprocessLauncher(
-                loop, exits, kill_timeout=values["stop"]["kill_timeout"], sole_owner=sole_owner
-            ),
+            launcher=launcher,
             rendezvous=Standalone(loop),
             outputs=self.outputs,
             journal=journal,
             planner=self.planner,
             settings=values,
-            sources=[signals, exits],
+            commands=commands,
+            sources=[exits, *self._injections(loop, launcher)],
             observers=[self._observe],
             first_attempt=self.folder.first_attempt,
         )
+
+    def _injections(self, loop: Loop, launcher: Launcher) -> list[Source]:
+        if self.injected is None:
+            return []
+        from elastic_fsm.scenario.injecting import Injection
+
+        workers = self.prepared.spec.local_world_size
+        say = self.console.say
+        return [Injection(loop, launcher, self.injected, workers=workers, say=say)]
 
     def _observe(self, record: Mapping[str, Any]) -> None:
         line = state_change(record)
@@ -223,7 +275,7 @@ class _Session:
         if line is not None and "note" not in record:
             self.why = f"[{record['transition']}] {because(record)}"
 
-    def _report(self, agent: Agent, result: RunResult) -> None:
+    def _write_report(self, agent: Agent, result: RunResult) -> Report:
         report = make_report(
             agent,
             result,
@@ -234,14 +286,17 @@ class _Session:
         )
         with suppress(OSError):  # the text below says the same
             self.folder.report.write_text(json.dumps(report.to_dict(), indent=1))
+        return report
+
+    def _show_report(self, agent: Agent, report: Report, hint: str) -> None:
         self.console.status(None)
         self.console.drain()
         self.outputs.discard_passing()
-        places = [("report", str(self.folder.report)), ("journal", str(self.folder.journal))]
+        places = [("report", shown(self.folder.report)), ("journal", shown(self.folder.journal))]
         if agent.history:
             last = self.folder.node / f"attempt_{agent.history[-1].number}"
-            places.append(("logs", str(last)))
-        self.console.say(render(report, places=places, hint=_hint(agent, result)))
+            places.append(("logs", shown(last)))
+        self.console.say(render(report, places=places, hint=hint))
 
 
 def _planner(prepared: Prepared, node_dir: Path) -> Planner:
@@ -273,14 +328,12 @@ def _address(spec: WorkerSpec) -> str:
 
 
 def _header(prepared: Prepared) -> dict[str, Any]:
-    return {
-        "elastic_fsm": __version__,
-        "run_id": prepared.run_id,
-        "host": prepared.host,
-        "pid": os.getpid(),
-        "python": sys.version.split()[0],
-        "machine": prepared.values["machine"],
-    }
+    return journal_header(
+        prepared.composed.masked(),
+        run_id=prepared.run_id,
+        host=prepared.host,
+        plugins=prepared.values["plugins"],
+    )
 
 
 def _banner(prepared: Prepared, folder: RunDir) -> str:
@@ -292,7 +345,7 @@ def _banner(prepared: Prepared, folder: RunDir) -> str:
         f"{count} per node × 1 node = {count} worker{'s' * (count != 1)}\n"
         f"policy: {spec.max_restarts} restart{'s' * (spec.max_restarts != 1)}; "
         f"stop by {', '.join(values['stop']['signals'])}, "
-        f"{'no limit' if grace is None else f'{grace:g} s'} of grace; logs in {folder.node}"
+        f"{'no limit' if grace is None else f'{grace:g} s'} of grace; logs in {shown(folder.node)}"
     )
 
 

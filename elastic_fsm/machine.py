@@ -82,12 +82,25 @@ class Ignored:
 
 
 class ConditionFailed(Exception):
-    """A condition raised; the state is unchanged. The cause is the original exception."""
+    """A condition raised; the state is unchanged. The cause is the original exception.
 
-    def __init__(self, transition: str, condition: str, cause: Exception) -> None:
+    ``verdicts`` are those of the conditions that were asked before it.
+    """
+
+    def __init__(
+        self,
+        transition: str,
+        condition: str,
+        cause: BaseException,
+        *,
+        state: str = "",
+        verdicts: tuple[Verdict, ...] = (),
+    ) -> None:
         super().__init__(f"condition {condition} of {transition}: {type(cause).__name__}: {cause}")
         self.transition = transition
         self.condition = condition
+        self.state = state
+        self.verdicts = verdicts
 
 
 @dataclass(slots=True)
@@ -195,8 +208,12 @@ class Machine:
             event, facts = data.args
             try:
                 answer = bool(function(event, facts))
-            except Exception as error:
-                raise ConditionFailed(spec.name, str(use), error) from error
+            except (Exception, SystemExit) as error:
+                asked = tuple(self._record.verdicts)
+                state = self._model._current
+                raise ConditionFailed(
+                    spec.name, str(use), error, state=state, verdicts=asked
+                ) from error
             self._record.verdicts.append(Verdict(spec.name, text, answer is holds_when))
             return answer
 

@@ -53,6 +53,10 @@ def _stopped(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     return f"all workers are down; restarts left: {facts['restarts_left']}"
 
 
+def _command_failed(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    return f"the command {data['name']} {data['reason'] or describe_exit(data['exit_code'])}"
+
+
 _WORDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "run_requested": lambda data, facts: "the run begins",
     "rendezvous_completed": _completed,
@@ -66,5 +70,7 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "workers_stuck": lambda data, facts: f"SIGKILL did not end {data['pids']}",
     "barrier_passed": lambda data, facts: "all nodes are done",
     "signal_received": lambda data, facts: f"{data['signal']} was received",
+    "command_finished": lambda data, facts: f"the command {data['name']} finished",
+    "command_failed": _command_failed,
     "action_failed": lambda data, facts: f"the agent's {data['name']} failed: {data['error']}",
 }

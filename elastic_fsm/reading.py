@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from elastic_fsm.declaration import ANY, SAME, MachineSpec, StateSpec, TransitionSpec, Use
 from elastic_fsm.group import WorkerState
+from elastic_fsm.list_form import from_list_form
 from elastic_fsm.problems import Problem, closest, did_you_mean
 
 __all__ = ["read_machine"]
@@ -26,7 +27,8 @@ def read_machine(data: Any) -> tuple[MachineSpec, list[Problem]]:
     Entries that cannot be read are left out or take their default; callers must not run a
     machine that has problems.
     """
-    reader = _Reader(data, "machine", MachineSpec)
+    data, problems = from_list_form(data)
+    reader = _Reader(data, "machine", MachineSpec, problems)
     reader.require("initial", "states", "transitions")
     states = {
         name: _read_state(name, entry, reader.problems) for name, entry in reader.entries("states")

@@ -38,6 +38,7 @@ class Rule:
     parameters: tuple[str, ...]
     required: int
     answers: tuple[str, ...] = ()
+    tells: tuple[str, ...] = ()
     optional: bool = False
     check: Callable[..., None] | None = None
 
@@ -63,17 +64,31 @@ def condition(function: F | None = None, /, *, check: Callable[..., None] | None
 @overload
 def action(function: F, /) -> F: ...
 @overload
-def action(*, answers: Iterable[str] = (), optional: bool = False) -> Callable[[F], F]: ...
 def action(
-    function: F | None = None, /, *, answers: Iterable[str] = (), optional: bool = False
+    *,
+    answers: Iterable[str] = (),
+    tells: Iterable[str] = (),
+    optional: bool = False,
+    check: Callable[..., None] | None = None,
+) -> Callable[[F], F]: ...
+def action(
+    function: F | None = None,
+    /,
+    *,
+    answers: Iterable[str] = (),
+    tells: Iterable[str] = (),
+    optional: bool = False,
+    check: Callable[..., None] | None = None,
 ) -> Any:
     """Mark ``function(agent, event, **parameters) -> None`` as an action.
 
     ``answers`` are the events that may follow from it: the checks demand that the state which
-    waits for them reacts to each. An ``optional`` action (a note, a notification) that raises
-    is only journalled.
+    waits for them reacts to each; ``tells`` are events that follow and that nobody needs to react
+    to. An ``optional`` action (a note, a notification) that raises is only journalled. ``check``
+    is that of a condition.
     """
-    return _mark("action", function, answers=tuple(answers), optional=optional)
+    declared = {"answers": tuple(answers), "tells": tuple(tells)}
+    return _mark("action", function, **declared, optional=optional, check=check)
 
 
 def delay(function: F, /) -> F:
@@ -103,23 +118,44 @@ def _rule(kind: Kind, function: Callable[..., Any], **declared: Any) -> Rule:
 
 
 class Registry:
-    """The rules that a declaration may use, by kind and name."""
+    """The rules that a declaration may use, by kind and name.
 
-    def __init__(self, modules: Iterable[ModuleType] = ()) -> None:
+    ``installed`` gives more modules or marked functions; it is asked once, and only for a name
+    that is not known without it.
+    """
+
+    def __init__(
+        self,
+        modules: Iterable[ModuleType] = (),
+        *,
+        installed: Callable[[], Iterable[object]] | None = None,
+    ) -> None:
         self._rules: dict[tuple[Kind, str], Rule] = {}
+        self._installed = installed
         for module in modules:
             self.add_module(module)
 
-    def add_module(self, module: ModuleType) -> None:
-        """Add all marked functions of a module.
+    def add_module(self, module: ModuleType) -> int:
+        """Add all marked functions of a module; returns how many there are.
 
         Raises ``ValueError`` when another function already has the name: silently replacing a
         rule would change what a declaration means.
         """
-        for value in vars(module).values():
-            rule = getattr(value, _MARK, None)
-            if isinstance(rule, Rule):
-                self._add(rule)
+        return sum([self._add_marked(value) for value in list(vars(module).values())])
+
+    def _add_marked(self, value: object) -> bool:
+        # Asked of a function's own dictionary: some objects have any attribute one asks for.
+        rule = getattr(value, "__dict__", {}).get(_MARK)
+        if isinstance(rule, Rule):
+            self._add(rule)
+        return isinstance(rule, Rule)
+
+    def _add_installed(self) -> None:
+        """Once, when a name is asked for that nobody knows."""
+        installed, self._installed = self._installed, None
+        for value in installed() if installed else ():
+            if not self._add_marked(value) and inspect.ismodule(value):
+                self.add_module(value)
 
     def _add(self, rule: Rule) -> None:
         known = self._rules.setdefault((rule.kind, rule.name), rule)
@@ -131,6 +167,8 @@ class Registry:
 
     def find(self, kind: Kind, name: str) -> Rule | None:
         """The rule of that name, or None."""
+        if (kind, name) not in self._rules:
+            self._add_installed()
         return self._rules.get((kind, name))
 
     def suggest(self, kind: Kind, name: str) -> str:
@@ -138,5 +176,5 @@ class Registry:
         return did_you_mean(name, (known for k, known in self._rules if k == kind))
 
     def answers(self) -> set[str]:
-        """Every event that some action may be answered with."""
-        return {event for rule in self._rules.values() for event in rule.answers}
+        """Every event that may follow from some action."""
+        return {event for rule in self._rules.values() for event in (*rule.answers, *rule.tells)}

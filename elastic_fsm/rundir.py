@@ -126,6 +126,8 @@ def _keep_earlier(folder: Path) -> None:
         name = f"{stem}.{suffix}"
         if (folder / name).exists():
             (folder / name).rename(folder / f"{stem}.{number}.{suffix}")
+    for part in folder.glob("journal-*.jsonl"):  # the files of a long journal stay together
+        part.rename(folder / part.name.replace("journal-", f"journal.{number}-", 1))
 
 
 def _next_number(folder: Path, pattern: str, prefix: str) -> int:

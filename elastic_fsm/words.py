@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastic_fsm.problems import BadInput, did_you_mean
+from elastic_fsm.problems import BadInput, closest, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["RunWords", "split_words"]
+__all__ = ["RunWords", "split_words", "take_options"]
 
 _OVERRIDE = re.compile(r"(\+{1,2})?[A-Za-z_][\w.@/:-]*=|~[A-Za-z_]", re.ASCII)
 _FLAGS = {"--dry-run": "dry_run", "--origin": "origin", "--help": "help", "-h": "help"}
-_WITH_VALUE = ("-n", "-c", "--local-world-size", "--config")
+_WITH_VALUE = ("-n", "-c", "--local-world-size", "--config", "--inject")
 
 
 @dataclass(slots=True)
@@ -31,6 +31,7 @@ class RunWords:
     command: list[str] = field(default_factory=list)
     module: bool = False
     job_file: Path | None = None
+    inject: Path | None = None
     flags: set[str] = field(default_factory=set)
 
 
@@ -55,6 +56,37 @@ def split_words(argv: Sequence[str]) -> RunWords:
     return words
 
 
+def take_options(
+    argv: Sequence[str], *, flags: Sequence[str] = (), valued: Sequence[str] = ()
+) -> tuple[dict[str, str], list[str]]:
+    """A verb's own options by name (a flag's value is empty), and the words that are left.
+
+    Raises :class:`BadInput` for an option without its value.
+    """
+    found: dict[str, str] = {}
+    left: list[str] = []
+    rest = iter(argv)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if word in flags:
+            found[word] = ""
+        elif name in valued:
+            found[name] = value if equals else next(rest, "")
+            if not found[name]:
+                raise _bad(f"{name} needs a value", f"{name}=…")
+        else:
+            _check_spelling(name, [*flags, *valued])
+            left.append(word)
+    return found, left
+
+
+def _check_spelling(name: str, options: Sequence[str]) -> None:
+    """A word that is no option of any verb may be meant as one of this verb."""
+    known = name in _FLAGS or name in _WITH_VALUE
+    if name.startswith("--") and not known and (meant := closest(name, options)):
+        raise _bad(f"unknown option {name}", f"did you mean {meant!r}?")
+
+
 def _option(word: str, rest: Iterator[str], words: RunWords) -> None:
     if word in _FLAGS:
         words.flags.add(_FLAGS[word])
@@ -65,9 +97,12 @@ def _option(word: str, rest: Iterator[str], words: RunWords) -> None:
     if not value:
         value = next(rest, "")
     if not value:
-        raise _bad(f"{name} needs a value", f"{name} {'4' if name == '-n' else 'job.yaml'}")
+        example = {"-n": "4", "--inject": "crash.txt"}.get(name, "job.yaml")
+        raise _bad(f"{name} needs a value", f"{name} {example}")
     if name in ("-n", "--local-world-size"):
         words.overrides.append(f"spec.local_world_size={value}")
+    elif name == "--inject":
+        words.inject = Path(value)
     else:
         words.job_file = Path(value)
 

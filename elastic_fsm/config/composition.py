@@ -36,13 +36,22 @@ __all__ = ["compose", "resolve"]
 _TAKES = "pass a DictConfig, a RunConfig or a mapping"
 
 
-def compose(overrides: Sequence[str], *, job_file: Path | None = None) -> Composed:
+def compose(
+    overrides: Sequence[str],
+    *,
+    job_file: Path | None = None,
+    program: Mapping[str, Any] | None = None,
+) -> Composed:
     """The run that these overrides (and job file) describe; raises ``BadInput``.
+
+    ``program`` are values between the files and the overrides, as they came out of an earlier
+    composition; a ``machine`` among them that has an ``initial`` takes the place of ours.
 
     Nothing outside is touched: no folder made, no logging set up, no global state of Hydra's
     left behind or disturbed.
     """
-    layers = Layers.compose(overrides, job=None if job_file is None else Path(job_file))
+    job = None if job_file is None else Path(job_file)
+    layers = Layers.compose(overrides, job=job, program=program)
     return _finish(layers)
 
 

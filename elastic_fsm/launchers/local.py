@@ -46,7 +46,8 @@ class SubprocessLauncher(Launcher):
     """Starts commands with ``subprocess``.
 
     ``exits`` tells their ends. ``kill_timeout`` is the time in seconds from SIGKILL to giving
-    up. ``sole_owner`` says that the process has no other children than the launcher's.
+    up. ``sole_owner`` says that the process has no other children than the launcher's, but for
+    ``bystanders``: pids that are left alone, a set that may change at any time.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class SubprocessLauncher(Launcher):
         *,
         kill_timeout: float | None = _CLOSE_SECONDS,
         sole_owner: bool = False,
+        bystanders: set[int] | None = None,
     ) -> None:
         self._loop = loop
         self._exits = exits
@@ -68,6 +70,8 @@ class SubprocessLauncher(Launcher):
         self._strays = Strays(self._mark, sole_owner=sole_owner)
         self._strays.adopt()
         self._guardian: Guardian | None = Guardian(self._mark)
+        self._others = bystanders if bystanders is not None else set()
+        self._others.add(self._guardian.pid)
 
     def start(self, plan: LaunchPlan) -> None:
         """See :meth:`Launcher.start`."""
@@ -126,7 +130,7 @@ class SubprocessLauncher(Launcher):
         with ExitStack() as files:
             popen = subprocess.Popen(
                 worker.argv,
-                env=self._environment(worker),
+                env={**os.environ, **worker.env, **self.marking},
                 cwd=worker.cwd,
                 stdin=None if worker.stdin else subprocess.DEVNULL,
                 stdout=_output(worker.stdout, files),
@@ -138,11 +142,12 @@ class SubprocessLauncher(Launcher):
             self._guardian.add(popen.pid)
         self._exits.watch(popen.pid, self._ended)
 
-    def _environment(self, worker: WorkerPlan) -> dict[str, str]:
+    @property
+    def marking(self) -> dict[str, str]:
+        """The variable by which the guardian finds what must not survive the agent."""
         # An agent inside a worker adds its mark to the outer one, so that both find its workers.
         outer = os.environ.get(MARK)
-        mark = f"{outer}:{self._mark}" if outer else self._mark
-        return {**os.environ, **worker.env, MARK: mark}
+        return {MARK: f"{outer}:{self._mark}" if outer else self._mark}
 
     def _post_failed_start(self, worker: WorkerPlan, error: OSError) -> None:
         code = 127 if isinstance(error, FileNotFoundError | NotADirectoryError) else 126
@@ -193,7 +198,7 @@ class SubprocessLauncher(Launcher):
             exits=self._exits,
             strays=self._strays,
             leaders=list(self._processes),
-            others=[self._guardian.pid] if self._guardian else [],
+            others=self._others,
             is_alive=lambda pid: self._processes[pid].exit_code is None,
             kill_timeout=self._kill_timeout,
             on_done=done,

@@ -17,6 +17,7 @@ launcher starts nothing, and the rendezvous has no other node to talk to.
 from __future__ import annotations
 
 from elastic_fsm.testing.clock import ManualClock, NothingCanHappen
+from elastic_fsm.testing.commands import ScriptedCommands
 from elastic_fsm.testing.launcher import OnStop, ScriptedLauncher
 from elastic_fsm.testing.rendezvous import ScriptedRendezvous
 from elastic_fsm.testing.scenario import Scenario, settings_for
@@ -26,6 +27,7 @@ __all__ = [
     "NothingCanHappen",
     "OnStop",
     "Scenario",
+    "ScriptedCommands",
     "ScriptedLauncher",
     "ScriptedRendezvous",
     "settings_for",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import signal as signals
 from dataclasses import dataclass
@@ -34,7 +35,9 @@ class ScriptedLauncher(Launcher):
 
     ``start_takes`` is the time from the start to its answer (None: it never comes); ``on_stop``
     says by local rank how a worker takes a stop; those in ``cannot_start`` fail at their next
-    start. ``calls`` tells what was asked: ``("stop", 0, "SIGTERM", 25.0)``.
+    start; ``on_signal`` says by name and after how long a signal that is passed on ends a worker,
+    and with which exit code: ``{"SIGUSR1": (30.0, 0)}``; others are not listened to. ``calls``
+    tells what was asked: ``("stop", 0, "SIGTERM", 25.0)``.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class ScriptedLauncher(Launcher):
     ) -> None:
         self.start_takes = start_takes
         self.on_stop: dict[int, OnStop] = {}
+        self.on_signal: dict[str, tuple[float, int]] = {}
         self.cannot_start: dict[int, str] = {}
         self.calls: list[tuple[Any, ...]] = []
         self._loop = loop
@@ -98,6 +102,17 @@ class ScriptedLauncher(Launcher):
         if grace is not None:
             self._later(grace, self._kill_now)
         self._later(0.0, self._finish_if_all_ended)
+
+    def signal(self, signal: str, local_rank: int | None = None) -> int:
+        """See :meth:`Launcher.signal`. SIGKILL ends workers at once."""
+        self.calls.append(("signal", signal, local_rank))
+        reached = [rank for rank in self._alive if local_rank in (None, rank)]
+        kill = {"SIGKILL": (0.0, -signals.SIGKILL)}
+        takes, code = {**self.on_signal, **kill}.get(signal, (None, 0))
+        for rank in reached:
+            if takes is not None:
+                self._loop.call_later(takes, functools.partial(self.exits, rank, code))
+        return len(reached)
 
     def kill(self) -> None:
         """See :meth:`Launcher.kill`."""

@@ -12,11 +12,13 @@ from elastic_fsm.agent import Agent
 from elastic_fsm.events import Event
 from elastic_fsm.group import WorkerSpec
 from elastic_fsm.journal import Journal
+from elastic_fsm.journal_header import journal_header
 from elastic_fsm.launchers.plan import Planner
 from elastic_fsm.loop import Loop
 from elastic_fsm.machine import load_machine
 from elastic_fsm.registry import Registry
 from elastic_fsm.testing.clock import ManualClock
+from elastic_fsm.testing.commands import ScriptedCommands
 from elastic_fsm.testing.launcher import ScriptedLauncher
 from elastic_fsm.testing.rendezvous import ScriptedRendezvous
 from elastic_fsm.world import Node
@@ -66,28 +68,67 @@ class Scenario:
         first_attempt: int = 0,
         **changes: Mapping[str, Any],
     ) -> None:
-        self.settings = settings_for(machine, **changes)
+        spec = {"local_world_size": workers, "max_restarts": max_restarts}
+        self._prepare(
+            settings_for(machine, **{"spec": spec, **changes}),
+            Registry([conditions, actions, *plugins]),
+            journal=journal,
+            first_attempt=first_attempt,
+        )
+
+    @classmethod
+    def of(
+        cls, settings: Mapping[str, Any], registry: Registry, *, journal: Path | None = None
+    ) -> Scenario:
+        """A run with a whole configuration, and with the rules that its machine may name.
+
+        Raises :class:`~elastic_fsm.problems.BadInput` when the machine has problems.
+        """
+        scenario = cls.__new__(cls)
+        scenario._prepare(settings, registry, journal=journal, first_attempt=0)
+        return scenario
+
+    def _prepare(
+        self,
+        settings: Mapping[str, Any],
+        registry: Registry,
+        *,
+        journal: Path | None,
+        first_attempt: int,
+    ) -> None:
+        workers = settings["spec"]["local_world_size"]
+        self.settings = settings
         self.records: list[Mapping[str, Any]] = []
+        self.observers: list[Callable[[Mapping[str, Any]], None]] = [self.records.append]
+        machine = load_machine(settings["machine"], registry, settings)
         self.loop = Loop(ManualClock())
         self.launcher = ScriptedLauncher(
             self.loop, kill_timeout=self.settings["stop"]["kill_timeout"]
         )
         self.rendezvous = ScriptedRendezvous(self.loop)
-        registry = Registry([conditions, actions, *plugins])
+        self.commands = ScriptedCommands(self.loop)
         self.agent = Agent(
-            spec=WorkerSpec("default", workers, "worker", max_restarts=max_restarts),
+            spec=WorkerSpec(
+                "default", workers, "worker", max_restarts=settings["spec"]["max_restarts"]
+            ),
             node=Node("node-0", "default", workers, "127.0.0.1"),
-            machine=load_machine(self.settings["machine"], registry, self.settings),
+            machine=machine,
             loop=self.loop,
             launcher=self.launcher,
             rendezvous=self.rendezvous,
             outputs=_NoOutputs(),
-            journal=Journal(journal),
+            journal=self._journal(journal),
             planner=Planner("scenario", None),
             settings=self.settings,
-            observers=[self.records.append],
+            commands=self.commands,
+            observers=self.observers,
             first_attempt=first_attempt,
         )
+
+    def _journal(self, path: Path | None) -> Journal:
+        journal = Journal(path)
+        journal.header(journal_header(self.settings, run_id="scenario", host="node-0"))
+        return journal
 
     def at(self, seconds: float, call: Callable[..., object], *args: Any) -> None:
         """Call something at a point in time."""

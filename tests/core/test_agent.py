@@ -132,7 +132,7 @@ def test_a_step_is_in_the_journal_before_its_actions_run(tmp_path, module_of):
         ("told_to_stop", "STOPPING"),
         ("told_to_stop", "STOPPING"),
     ]
-    lines = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
+    _, *lines = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
     assert [{k: v for k, v in line.items() if k != "seq"} for line in lines] == json.loads(
         json.dumps(run.records)

@@ -160,7 +160,7 @@ def check_stops(records):
 
 
 def check_journal(path, run):
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    _, *lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
     assert len(lines) == len(run.records)
     events = [line for line in lines if "event" in line]

@@ -1,0 +1,74 @@
+"""What failed workers left: from the report, or, when the agent wrote none, from their logs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.failures import describe_exit
+from elastic_fsm.hindsight.story import Evidence
+from elastic_fsm.logs.files import last_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from elastic_fsm.hindsight.story import Chapter
+
+__all__ = ["add_evidence", "read_report"]
+
+_LINES = 20
+_MOST_WORKERS = 8
+
+
+def read_report(journal: Path) -> dict[str, Any]:
+    """The report that belongs to a journal (``report.2.json`` to ``journal.2.jsonl``), or {}."""
+    path = journal.with_name(journal.stem.replace("journal", "report", 1) + ".json")
+    try:
+        report = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return report if isinstance(report, dict) else {}
+
+
+def add_evidence(chapters: list[Chapter], node: Path, report: Mapping[str, Any]) -> None:
+    """Give each failure the last words of its workers, of the first few at least."""
+    attempts = {attempt["attempt"]: attempt for attempt in report.get("attempts", ())}
+    for chapter in chapters:
+        failed = [e for e in chapter.exits if e["exit_code"] and not e["stopped_by_agent"]]
+        if chapter.kind == "failure":
+            causes = {
+                c["local_rank"]: c for c in attempts.get(chapter.attempt, {}).get("causes", ())
+            }
+            chapter.evidence = [
+                _reported(causes[e["local_rank"]])
+                if e["local_rank"] in causes
+                else _found(node, chapter.attempt, e)
+                for e in failed[:_MOST_WORKERS]
+            ]
+
+
+def _reported(cause: Mapping[str, Any]) -> Evidence:
+    return Evidence(
+        rank=cause["rank"],
+        local_rank=cause["local_rank"],
+        ended=describe_exit(cause["exit_code"]),
+        message=cause["message"],
+        traceback=cause["traceback"],
+        lines=tuple(cause["stderr_tail"]),
+        source="report.json",
+    )
+
+
+def _found(node: Path, attempt: int, ended: Mapping[str, Any]) -> Evidence:
+    """The global rank is not in the event; on one node it is the same as the local one."""
+    rank = ended["local_rank"]
+    log = node / f"attempt_{attempt}" / str(rank) / "stderr.log"
+    return Evidence(
+        rank=rank,
+        local_rank=rank,
+        ended=describe_exit(ended["exit_code"]),
+        message=ended["reason"],
+        lines=tuple(last_lines(log, _LINES)),
+        source=str(log),
+    )

@@ -1,0 +1,44 @@
+"""Whether a run's agent is alive: it holds a lock on ``agent.pid`` until its process ends.
+
+The kernel gives the lock back however the process ends, and knows nothing of pids that are used
+again. To ask is to try: a shared lock is taken and given back at once. Only while the agent is
+dead does that succeed, so it disturbs nobody but another agent that starts in this very moment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["agent_is_alive", "agent_pid"]
+
+
+def agent_is_alive(node: Path) -> bool | None:
+    """Whether the agent of a node's folder runs; None where the file system cannot tell."""
+    try:
+        descriptor = os.open(node / "agent.pid", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no locks there, as on some file systems of clusters
+        return None
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def agent_pid(node: Path) -> int | None:
+    """The pid of the last agent that used the folder."""
+    try:
+        return int((node / "agent.pid").read_text())
+    except (OSError, ValueError):
+        return None

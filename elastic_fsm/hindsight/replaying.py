@@ -1,0 +1,184 @@
+"""``elastic-fsm replay``: which machine is given the journal, and what is said of the outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.durations import say_duration
+from elastic_fsm.hindsight.explain import clock
+from elastic_fsm.hindsight.lines import happened
+from elastic_fsm.hindsight.replay import recorded_machine, replay
+from elastic_fsm.journal_reader import read_journal
+from elastic_fsm.machine import load_machine
+from elastic_fsm.plugins import rules_for
+from elastic_fsm.problems import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from elastic_fsm.hindsight.replay import Difference, Replayed
+    from elastic_fsm.journal_reader import JournalFile
+    from elastic_fsm.machine import Machine
+
+__all__ = ["other_machine", "own_machine", "replay_node"]
+
+_MOST = 20
+
+
+def replay_node(
+    node: Path, overrides: Sequence[str] = (), job_file: Path | None = None
+) -> tuple[str, bool]:
+    """Replay a node's journal; returns what to say, and whether there was no difference.
+
+    With overrides or a job file another machine is given the events; without, the journal's own.
+    Raises :class:`BadInput` when the journal or the machine cannot be used.
+    """
+    journal = read_journal(node)
+    other = bool(overrides or job_file)
+    machine = other_machine(journal, overrides, job_file) if other else own_machine(journal)
+    outcome = replay(journal, machine, other=other)
+    tell = _tell_other if other else _tell_own
+    lines = [f"{journal.header.get('run_id')} on {journal.header.get('host')}:"]
+    lines += [f"  {line}" for line in (*tell(journal, outcome), *_doubts(journal))]
+    return "\n".join(lines) + "\n", not outcome.differences and outcome.ended_at is None
+
+
+# -- machines ----------------------------------------------------------------------------------
+
+
+def own_machine(journal: JournalFile) -> Machine:
+    """The machine that the journal's header holds, with the run's plugins."""
+    plugins = journal.header.get("plugins", {})
+    return recorded_machine(journal.header, rules_for(list(plugins), _folders(plugins)))
+
+
+def other_machine(
+    journal: JournalFile, overrides: Sequence[str], job_file: Path | None = None
+) -> Machine:
+    """The machine that these words make.
+
+    They change the journal's own, unless they choose a machine; the values that it named are
+    kept unless they are given. A job file describes the whole run, as for ``run``.
+    """
+    from elastic_fsm.config import compose
+
+    plugins = journal.header.get("plugins", {})
+    composed = compose(
+        list(overrides), job_file=job_file, program=None if job_file else _kept(journal, overrides)
+    )
+    folders = [*_folders(plugins), *([job_file.parent] if job_file else [])]
+    try:
+        registry = rules_for(composed.values["plugins"], folders)
+        return load_machine(composed.values["machine"], registry, composed.values)
+    except BadInput as error:
+        raise BadInput(map(composed.locate, error.problems)) from error
+
+
+def _kept(journal: JournalFile, overrides: Sequence[str]) -> dict[str, Any]:
+    header = journal.header
+    kept = {**header.get("settings", {}), "plugins": list(header.get("plugins", {}))}
+    chosen = any(word.startswith("machine=") for word in overrides)
+    return kept if chosen else kept | {"machine": header["machine"]}
+
+
+def _folders(plugins: Mapping[str, str | None]) -> list[Path]:
+    """Where the modules were found: the folder above as many packages as the name has."""
+    return [
+        Path(file).parents[name.count(".") + (Path(file).stem == "__init__")]
+        for name, file in plugins.items()
+        if file
+    ]
+
+
+# -- in words ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Where a record or a computed step leads."""
+
+    values: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        values = self.values
+        if values.get("outcome") != "step":
+            return f"{values.get('outcome')} in {values.get('state', '?')}"
+        if not values["entered"]:
+            return f"still {values['dest']} [{values['transition']}]"
+        return f"{values['source']} -> {values['dest']} [{values['transition']}]"
+
+
+def _tell_own(journal: JournalFile, outcome: Replayed) -> Iterator[str]:
+    if not outcome.differences:
+        yield f"{outcome.compared} lines, no difference: journal and machine agree"
+        return
+    yield f"{outcome.compared} lines, of which {len(outcome.differences)} differ; the first:"
+    for difference in outcome.differences[:1]:
+        yield from _difference(difference)
+    for difference in outcome.differences[1:_MOST]:
+        yield f"also {difference.where}: {', '.join(difference.fields)}"
+
+
+def _difference(difference: Difference) -> Iterator[str]:
+    record = difference.recorded
+    clear = "form" not in difference.fields and "event" in record
+    yield f"{difference.where} (seq {record.get('seq')}): {happened(record) if clear else '?'}"
+    for name in difference.fields:
+        yield f"  {name}: the journal has {record.get(name, 'nothing')!r},"
+        yield f"  {' ' * len(name)}  the machine {difference.computed.get(name, 'nothing')!r}"
+
+
+def _tell_other(journal: JournalFile, outcome: Replayed) -> Iterator[str]:
+    if not outcome.differences:
+        yield f"{outcome.compared} events: this machine would have gone the same way"
+    else:
+        first = outcome.differences[0]
+        yield f"the same way for {first.index} lines; the first difference is {first.where},"
+        yield f"at {clock(first.recorded['time'])}: {happened(first.recorded)}"
+        yield from _both(first)
+        yield from _further(outcome.differences[1:])
+    if outcome.ended_at is not None:
+        yield from _early_end(journal, outcome)
+
+
+def _both(difference: Difference) -> Iterator[str]:
+    yield f"  the run:       {_Way(difference.recorded)}{_decided(difference.recorded)}"
+    yield f"  this machine:  {_Way(difference.computed)}{_decided(difference.computed)}"
+
+
+def _decided(values: Mapping[str, Any]) -> str:
+    verdicts = [
+        f"{t}: {c} {'held' if held else 'did not hold'}" for t, c, held in values["verdicts"]
+    ]
+    return f"  ({'; '.join(verdicts)})" if verdicts else ""
+
+
+def _further(differences: Sequence[Difference]) -> Iterator[str]:
+    """The rest, with less trust: the events are answers to what the real run asked for."""
+    if differences:
+        yield "from there on, as far as the events of the real run can tell:"
+    for difference in differences[:_MOST]:
+        record = difference.recorded
+        yield f"  {clock(record['time'])} {happened(record)}"
+        yield f"    the run: {_Way(record)}; this machine: {_Way(difference.computed)}"
+    if len(differences) > _MOST:
+        yield f"  … and at {len(differences) - _MOST} lines more"
+
+
+def _early_end(journal: JournalFile, outcome: Replayed) -> Iterator[str]:
+    assert outcome.ended_at is not None
+    at, last = journal.records[outcome.ended_at]["time"], journal.records[-1]["time"]
+    yield (
+        f"this machine would have ended then, at {clock(at)}, in {outcome.final_state}; "
+        f"the run went on for {say_duration(last - at)}"
+    )
+
+
+def _doubts(journal: JournalFile) -> Iterator[str]:
+    for gap in journal.gaps:
+        yield f"{gap.missing} lines had been dropped and were not compared"
+    if journal.torn:
+        yield "the last line was not written to its end, and was left out"
+    yield from (f"{place} cannot be read" for place in journal.damaged)

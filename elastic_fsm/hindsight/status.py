@@ -1,0 +1,218 @@
+"""``elastic-fsm status``: the runs below a folder, one line for each node of each.
+
+It is for looking often, so it reads only the first line of a journal and its end, and imports
+nothing that is slow to load.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.durations import say_duration
+from elastic_fsm.hindsight.liveness import agent_is_alive, agent_pid
+from elastic_fsm.journal_reader import DEFAULT_RUNS, has_journal, node_folders
+from elastic_fsm.problems import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["NodeStatus", "render", "status_of", "to_json"]
+
+# A line is less than a thousand bytes for a small group, and grows with its size.
+_TAIL = 256 * 1024
+
+
+@dataclass(slots=True)
+class NodeStatus:
+    """One node of one run.
+
+    ``condition`` is ``running``, ``ended``, ``lost control`` (it ended outside of its machine),
+    ``agent died``, or ``unclear`` where the file system cannot tell a live agent from a dead one.
+
+    ``since`` is the wall time of the last change of state; ``workers_alive`` is None when nobody
+    is there to know.
+    """
+
+    run_id: str
+    node: str
+    path: str
+    condition: str
+    state: str
+    worker_state: str
+    began: float | None
+    since: float | None
+    workers_alive: int | None
+    workers: int
+    restarts_used: int
+    max_restarts: int
+    membership_restarts: int
+    pid: int | None
+
+
+def status_of(folder: Path | None = None) -> list[NodeStatus]:
+    """Every node of every run below ``folder``, the newest run last.
+
+    ``folder`` may also be one run or one node. Raises :class:`BadInput` when it holds no run.
+    """
+    base = DEFAULT_RUNS if folder is None else folder
+    found = [base] if has_journal(base) else node_folders(base)
+    if not found and base.is_dir():
+        runs = [path for path in base.iterdir() if not path.is_symlink()]
+        found = [node for run in runs for node in node_folders(run)]
+    if not found:
+        raise BadInput.of(
+            f"there is no run in {base}",
+            where="command line",
+            fix="give the folder that holds them (run_dir of the run)",
+        )
+    return sorted(map(_node_status, found), key=lambda s: (s.began or 0.0, s.run_id, s.node))
+
+
+def _node_status(node: Path) -> NodeStatus:
+    header, first = _beginning(node)
+    last, changed = _end(node)
+    facts = last.get("facts", {})
+    alive = agent_is_alive(node)
+    state = last.get("dest") or last.get("state", "")
+    final = bool((header.get("machine", {}).get("states", {}).get(state) or {}).get("final"))
+    condition = _condition(alive, final=final, reported=_has_report(node))
+    budget = facts.get("max_restarts", 0)
+    return NodeStatus(
+        run_id=header.get("run_id", node.parent.name),
+        node=node.name,
+        path=str(node),
+        condition=condition,
+        state=state,
+        worker_state=last.get("worker_state", ""),
+        began=first,
+        since=changed,
+        workers_alive=_workers_alive(condition, facts),
+        workers=facts.get("local_world_size", 0),
+        restarts_used=budget - facts.get("restarts_left", budget),
+        max_restarts=budget,
+        membership_restarts=facts.get("membership_restarts", 0),
+        pid=agent_pid(node),
+    )
+
+
+def _condition(alive: bool | None, *, final: bool, reported: bool) -> str:
+    if alive:
+        return "running"
+    if final or reported:
+        return "ended" if final else "lost control"
+    return "unclear" if alive is None else "agent died"
+
+
+def _workers_alive(condition: str, facts: dict[str, Any]) -> int | None:
+    if condition in ("ended", "lost control"):
+        return 0
+    return len(facts.get("alive", ())) if condition == "running" else None
+
+
+def _has_report(node: Path) -> bool:
+    """An agent that reported has ended, also where its machine could not help any more."""
+    return (node / "report.json").is_file()
+
+
+def _beginning(node: Path) -> tuple[dict[str, Any], float | None]:
+    """The header, and the time of the first event."""
+    for name in ("journal-0.jsonl", "journal.jsonl"):
+        try:
+            with (node / name).open("rb") as file:
+                header, first = _parsed(file.readline()), _parsed(file.readline())
+        except OSError:
+            continue
+        return header, first.get("time")
+    return {}, None
+
+
+def _end(node: Path) -> tuple[dict[str, Any], float | None]:
+    """The last event that says where the machine is, and the time of the last change of state."""
+    for line in reversed(_last_lines(node)):
+        record = _parsed(line)
+        if "dest" in record or record.get("outcome") in ("ignored", "failed"):
+            facts = record["facts"]
+            stayed = 0.0 if record.get("entered") else facts["now"] - facts["entered_at"]
+            return record, record["time"] - stayed
+    return {}, None
+
+
+def _last_lines(node: Path) -> list[bytes]:
+    """Whole lines at the end of the newest file; of the one before it while it has none yet."""
+    numbered = sorted(node.glob("journal-*.jsonl"), key=lambda path: (len(path.name), path.name))
+    lines: list[bytes] = []
+    for path in (node / "journal.jsonl", *reversed(numbered)):
+        try:
+            with path.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+                lines = file.read().split(b"\n")[:-1]
+        except OSError:
+            continue
+        if len(lines) > 1:
+            break
+    return lines
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError:  # torn, or cut by where the reading began
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+# -- as text -----------------------------------------------------------------------------------
+
+_HEAD = ("RUN", "NODE", "STATE", "SINCE", "WORKERS", "RESTARTS", "PID")
+
+
+def render(nodes: Sequence[NodeStatus], *, now: float | None = None) -> str:
+    """A table, the newest run last: that is where the eyes are in a terminal."""
+    moment = time.time() if now is None else now
+    rows = [_HEAD, *(_row(node, moment) for node in nodes)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        + "\n"
+        for row in rows
+    )
+
+
+def _row(node: NodeStatus, now: float) -> tuple[str, ...]:
+    alive = "-" if node.workers_alive is None else str(node.workers_alive)
+    return (
+        node.run_id,
+        node.node,
+        _state(node),
+        _since(node.since, now),
+        f"{alive}/{node.workers}",
+        f"{node.restarts_used}/{node.max_restarts}",
+        str(node.pid or "-") if node.condition in ("running", "unclear") else "-",
+    )
+
+
+def _state(node: NodeStatus) -> str:
+    if node.condition == "agent died":
+        return f"agent died in {node.state or 'its first moment'}"
+    if node.condition == "lost control":
+        return f"UNKNOWN, lost control in {node.state}"
+    if node.condition == "unclear":
+        return f"{node.state}, or agent died"
+    return node.state or "beginning"
+
+
+def _since(since: float | None, now: float) -> str:
+    if since is None:
+        return "-"
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
+    return f"{stamp} ({say_duration(max(0.0, round(now - since)))} ago)"
+
+
+def to_json(nodes: Sequence[NodeStatus]) -> str:
+    """The same for programs."""
+    return json.dumps([asdict(node) for node in nodes], indent=1)

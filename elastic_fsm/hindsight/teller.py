@@ -1,0 +1,218 @@
+"""Makes the story of a journal: goes through it once, from line to line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.events import CATALOGUE
+from elastic_fsm.hindsight.lines import tell
+from elastic_fsm.hindsight.story import Chapter, Cost, Line, Span, StateTime, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from elastic_fsm.journal_reader import Gap, JournalFile
+
+__all__ = ["Teller"]
+
+_KINDS = {
+    "membership_changed": "membership change",
+    "action_failed": "agent's error",
+}
+_BAD = {"UNHEALTHY", "FAILED", "UNKNOWN"}
+
+
+class Teller:
+    """Chapters, stays, and workers' lives, as the lines go by."""
+
+    def __init__(self, journal: JournalFile) -> None:
+        self.chapters: list[Chapter] = []
+        self.spans: list[Span] = []
+        self.workers: list[Worker] = []
+        self.attempts: set[int] = set()
+        self._journal = journal
+        self._machine = journal.header["machine"]
+        self._zero = _first_moment(journal)
+        self._at = 0.0
+        self._shown = "INIT"
+        self._visits: Counter[str] = Counter()
+        self._stays: dict[str, str] = {}
+        self._restarts = self._membership = 0
+        self._asked_to_start = 0.0
+        gaps = {gap.index: gap for gap in journal.gaps}
+        for index, record in enumerate(journal.records):
+            if index in gaps:
+                self._jump(gaps[index])
+            self._take(index, record)
+        self._finish()
+
+    # -- one line ------------------------------------------------------------------------------
+
+    def _take(self, index: int, record: Mapping[str, Any]) -> None:
+        self._at = self._moment(record)
+        line = tell(record, where=self._journal.where(index), at=self._at, machine=self._machine)
+        if "event" not in record:
+            self._remember(line)
+            return
+        self._count(record)
+        if record.get("entered"):
+            self._change(record, line)
+        elif record["outcome"] == "failed" or _is_told(record):
+            self._remember(line)
+        self._note_workers(record)
+
+    def _moment(self, record: Mapping[str, Any]) -> float:
+        facts = record.get("facts")
+        now = facts["now"] if facts else record.get("monotonic", self._zero + self._at)
+        return max(self._at, float(now) - self._zero)
+
+    def _remember(self, line: Line) -> None:
+        if self.chapters:
+            self.chapters[-1].lines.append(line)
+
+    def _count(self, record: Mapping[str, Any]) -> None:
+        """What has been spent since the chapter began is its cost."""
+        facts = record["facts"]
+        restarts = facts["max_restarts"] - facts["restarts_left"]
+        if self.chapters:
+            self.chapters[-1].restarts_used += restarts - self._restarts
+            self.chapters[-1].membership_restarts += facts["membership_restarts"] - self._membership
+        self._restarts, self._membership = restarts, facts["membership_restarts"]
+
+    def _change(self, record: Mapping[str, Any], line: Line) -> None:
+        """The machine has entered a state."""
+        self._stay(record["source"])
+        shown = record["worker_state"]
+        kind = self._kind(record, shown)
+        if kind:
+            self._begin(kind, record, line)
+        self._remember(line)
+        chapter = self.chapters[-1]
+        if shown == "HEALTHY" and not chapter.over:
+            chapter.healthy_after, chapter.over = self._at - chapter.at, True
+        self._shown = shown
+
+    def _kind(self, record: Mapping[str, Any], shown: str) -> str:
+        """The kind of the chapter that begins here; empty when none does."""
+        event = record["event"]["name"]
+        worse = shown in _BAD and self._shown not in _BAD
+        notice = event in CATALOGUE and CATALOGUE[event].notice
+        left = bool(self.chapters) and self.chapters[-1].over and shown != "HEALTHY"
+        if not (worse or notice or left):
+            return "" if self.chapters else "start"
+        if event == "worker_exited":
+            return "failure" if shown in _BAD else "work done"
+        if event == "signal_received":
+            return "told to stop" if shown == "STOPPED" else "signal"
+        return _KINDS.get(event, "trouble" if worse else "change")
+
+    def _begin(self, kind: str, record: Mapping[str, Any], line: Line) -> None:
+        self.chapters.append(
+            Chapter(
+                number=len(self.chapters),
+                kind=kind,
+                title=line.happened,
+                time=line.time,
+                at=self._at,
+                attempt=record["facts"]["attempt"],
+            )
+        )
+
+    # -- stays ---------------------------------------------------------------------------------
+
+    def _stay(self, state: str) -> None:
+        """A stay has ended."""
+        start = self.spans[-1].end if self.spans else 0.0
+        self.spans.append(Span(state, self._shown, start, self._at))
+        self._visits[state] += 1
+        self._stays.setdefault(state, self._shown)
+
+    def _jump(self, gap: Gap) -> None:
+        """Files were dropped here: what is known is where the machine was after them."""
+        start = self.spans[-1].end if self.spans else 0.0
+        entered = max(start, gap.before.entered_at - self._zero)
+        self.spans.append(Span("(dropped)", "", start, entered))
+        self._shown = gap.before.worker_state
+        if self.chapters:
+            self.chapters[-1].over = True
+        self._restarts = gap.before.restarts
+        self._membership = gap.before.membership_restarts
+        for worker in self.workers:
+            worker.end = worker.end if worker.end is not None else start
+
+    def _finish(self) -> None:
+        summary = self._journal.summary
+        if summary.state:
+            self._stay(summary.state)
+
+    # -- workers -------------------------------------------------------------------------------
+
+    def _note_workers(self, record: Mapping[str, Any]) -> None:
+        event, facts = record["event"], record["facts"]
+        self.attempts.add(facts["attempt"])
+        if record["outcome"] == "stale":
+            return
+        if "start_workers" in record.get("actions", ()):
+            self._asked_to_start = self._at
+        if event["name"] == "workers_started":
+            for rank, pid in enumerate(event["data"]["pids"]):
+                self._worker(facts["attempt"], rank, pid)
+        elif event["name"] == "worker_exited":
+            self._note_exit(facts["attempt"], event["data"])
+
+    def _worker(self, attempt: int, rank: int, pid: int) -> Worker:
+        """The worker of an attempt; one may end before all are reported as started."""
+        for worker in reversed(self.workers):
+            if worker.attempt != attempt:
+                break
+            if worker.local_rank == rank:
+                return worker
+        self.workers.append(Worker(attempt, rank, pid, self._asked_to_start or self._at))
+        return self.workers[-1]
+
+    def _note_exit(self, attempt: int, data: Mapping[str, Any]) -> None:
+        worker = self._worker(attempt, data["local_rank"], data["pid"])
+        worker.end, worker.exit_code = self._at, data["exit_code"]
+        worker.stopped_by_agent = data["stopped_by_agent"]
+        if self.chapters:
+            self.chapters[-1].exits.append({**data, "at": self._at})
+
+    # -- sums ----------------------------------------------------------------------------------
+
+    def states(self) -> list[StateTime]:
+        """Wall time by state, the longest first; dropped lines count in the seconds."""
+        seconds = self._journal.summary.seconds_in()
+        shown = [
+            StateTime(s, self._stays.get(s, ""), spent, self._visits[s])
+            for s, spent in seconds.items()
+        ]
+        return sorted(shown, key=lambda s: -s.seconds)
+
+    def costs(self) -> list[Cost]:
+        """What each chapter cost that was not the start or the good end."""
+        free = ("start", "work done")
+        return [
+            Cost(c.number, c.kind, self._cost(c), c.healthy_after is not None, c.restarts_used)
+            for c in self.chapters
+            if c.kind not in free
+        ]
+
+    def _cost(self, chapter: Chapter) -> float:
+        """Until the workers were healthy again; else until the next chapter, or the end."""
+        if chapter.healthy_after is not None:
+            return chapter.healthy_after
+        following = self.chapters[chapter.number + 1 :]
+        return (following[0].at if following else self._at) - chapter.at
+
+
+def _first_moment(journal: JournalFile) -> float:
+    for record in journal.records:
+        if "facts" in record:
+            return float(record["facts"]["entered_at"])
+    return 0.0
+
+
+def _is_told(record: Mapping[str, Any]) -> bool:
+    """A step that changed no state is told, unless it is only one more worker's good end."""
+    return bool(record["outcome"] == "step" and record["event"]["name"] != "worker_exited")

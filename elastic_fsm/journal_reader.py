@@ -1,0 +1,210 @@
+"""Reads a run's journal back, whole or as far as it goes, also while it is being written.
+
+A long journal is several files: ``journal.jsonl`` is the newest, ``journal-0.jsonl`` the first,
+and between them some may have been dropped; each begins with the header and, from the second on,
+with the sums of all before it. The newest is read first: whatever is rotated meanwhile is then
+known by its number and not read twice.
+
+The agent may be killed, or the disk be full, in the middle of a line. A last line without its end
+is left out and said to be torn; a line inside that cannot be read is named in ``damaged``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.problems import BadInput
+from elastic_fsm.tally import FORMAT, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "DEFAULT_RUNS",
+    "Gap",
+    "JournalFile",
+    "find_run",
+    "has_journal",
+    "node_folders",
+    "read_journal",
+]
+
+DEFAULT_RUNS = Path("elastic_runs")
+_CURRENT = "journal.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Dropped lines: ``records[index]`` is the first after them, ``before`` the sums up to it."""
+
+    index: int
+    missing: int
+    before: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFile:
+    """A journal as it was found. ``summary`` covers dropped lines, too."""
+
+    path: Path
+    header: dict[str, Any]
+    records: list[dict[str, Any]] = field(default_factory=list)
+    torn: bool = False
+    summary: Tally = field(default_factory=Tally)
+    gaps: tuple[Gap, ...] = ()
+    damaged: tuple[str, ...] = ()
+    places: tuple[tuple[Path, int], ...] = ()
+
+    def where(self, index: int) -> str:
+        """``file:line`` of a record."""
+        path, line = self.places[index]
+        return f"{path}:{line}"
+
+    @property
+    def final(self) -> bool:
+        """Whether the machine has come to a final state."""
+        states = self.header["machine"]["states"]
+        return bool((states.get(self.summary.state) or {}).get("final"))
+
+
+def read_journal(path: Path) -> JournalFile:
+    """The journal of a node's folder, or a journal file with all that belongs to it.
+
+    Raises :class:`BadInput` when there is none, or one that this version cannot read.
+    """
+    newest = path / _CURRENT if path.is_dir() else _newest_of(path)
+    current = _read_part(newest)
+    number = current.header.get("part", 0) if current else None
+    earlier = [file for n, file in _rotated(newest) if number is None or n < number]
+    parts = [part for part in map(_read_part, earlier) if part]
+    parts += [current] if current else []
+    if not parts:
+        raise BadInput.of(
+            f"there is no journal: {newest}",
+            where="command line",
+            fix="give the folder of a run, as in elastic_runs/latest",
+        )
+    return _join(newest, parts)
+
+
+def find_run(path: Path | None = None) -> list[Path]:
+    """The node folders of a run (:func:`read_journal` takes each), in order of their names.
+
+    ``path`` is a run's folder, a node's folder, a journal file, or a folder of runs, whose
+    ``latest`` is taken; by default ``elastic_runs``. Raises :class:`BadInput` when there is none.
+    """
+    given = DEFAULT_RUNS if path is None else path
+    if given.is_file():
+        return [given.parent if given.name == _CURRENT else given]
+    for folder in (given, given / "latest"):
+        if has_journal(folder):
+            return [folder.resolve()]
+        if nodes := node_folders(folder):
+            return nodes
+    raise BadInput.of(
+        f"there is no run in {given}",
+        where="command line",
+        fix="name the folder of a run, as in elastic_runs/latest; `elastic-fsm status` lists them",
+    )
+
+
+def node_folders(run: Path) -> list[Path]:
+    """The folders of a run that hold a journal; a link such as ``latest`` is followed."""
+    if not run.is_dir():
+        return []
+    return [node for node in sorted(run.resolve().iterdir()) if has_journal(node)]
+
+
+def has_journal(folder: Path) -> bool:
+    """Whether a folder is that of a node; an agent may have died between two files."""
+    return (folder / _CURRENT).is_file() or (folder / "journal-0.jsonl").is_file()
+
+
+@dataclass(slots=True)
+class _Part:
+    """One file."""
+
+    path: Path
+    header: dict[str, Any]
+    records: list[tuple[int, dict[str, Any]]]
+    torn: bool
+    damaged: list[str]
+
+
+def _newest_of(path: Path) -> Path:
+    """``journal.jsonl`` for ``journal-3.jsonl``, ``journal.0.jsonl`` for ``journal.0-3.jsonl``."""
+    stem, _, number = path.stem.rpartition("-")
+    return path.with_name(f"{stem}{path.suffix}") if stem and number.isdecimal() else path
+
+
+def _rotated(newest: Path) -> list[tuple[int, Path]]:
+    prefix = f"{newest.stem}-"
+    found = [
+        (file.stem.removeprefix(prefix), file)
+        for file in newest.parent.glob(f"{prefix}*{newest.suffix}")
+    ]
+    return sorted((int(number), file) for number, file in found if number.isdecimal())
+
+
+def _read_part(path: Path) -> _Part | None:
+    """A file; None when it is not there, or has no header (yet)."""
+    try:
+        *lines, rest = path.read_bytes().split(b"\n")
+    except OSError:
+        return None
+    damaged: list[str] = []
+    found = list(_objects(path, lines, damaged))
+    if not found or "machine" not in found[0][1]:
+        return None
+    (_, header), *records = found
+    if header.get("format") != FORMAT:
+        raise BadInput.of(
+            f"the journal has format {header.get('format')}, not {FORMAT}",
+            where=str(path),
+            fix=f"read it with elastic_fsm {header.get('elastic_fsm')}",
+        )
+    return _Part(path, header, records, bool(rest), damaged)
+
+
+def _objects(
+    path: Path, lines: list[bytes], damaged: list[str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line number and value of each line that can be read."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            value = json.loads(line)
+        except ValueError:
+            value = None
+        if isinstance(value, dict):
+            yield number, value
+        else:
+            damaged.append(f"{path}:{number}")
+
+
+def _join(newest: Path, parts: list[_Part]) -> JournalFile:
+    records: list[dict[str, Any]] = []
+    places: list[tuple[Path, int]] = []
+    gaps: list[Gap] = []
+    tally = Tally()
+    for part in parts:
+        carried = Tally.from_dict(part.header.get("carried", {}))
+        if carried.seq > tally.seq:
+            gaps.append(Gap(len(records), carried.seq - tally.seq, carried))
+            tally = Tally.from_dict(part.header["carried"])
+        for number, record in part.records:
+            tally.add(record)
+            records.append(record)
+            places.append((part.path, number))
+    return JournalFile(
+        path=newest,
+        header=parts[0].header,
+        records=records,
+        torn=parts[-1].torn,
+        summary=tally,
+        gaps=tuple(gaps),
+        damaged=tuple(place for part in parts for place in part.damaged),
+        places=tuple(places),
+    )

@@ -1,0 +1,151 @@
+"""``elastic-fsm simulate``: a scenario played with the user's own run, nothing started.
+
+A scenario's settings are words of the configuration like those of the command line, which come
+after them and win: the same file can be tried with another budget, another grace or another
+machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.problems import BadInput
+from elastic_fsm.scenario.playing import Played, play
+from elastic_fsm.scenario.script import read_script
+from elastic_fsm.scenario.telling import compare, tell, with_outcome
+from elastic_fsm.words import split_words, take_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from elastic_fsm.registry import Registry
+    from elastic_fsm.scenario.script import Script
+
+__all__ = ["Stage", "look_again", "run_verb", "simulate", "with_settings_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What scenarios are played with: overrides, and a job file under them."""
+
+    overrides: Sequence[str] = field(default_factory=list)
+    job_file: Path | None = None
+
+    def play(self, script: Script, machine: str = "") -> Played:
+        """Play a scenario, with its own machine or another one.
+
+        Raises :class:`BadInput` when it cannot be played.
+        """
+        values, registry = self._prepare(script, machine)
+        return play(script, values, registry)
+
+    def _prepare(self, script: Script, machine: str) -> tuple[Mapping[str, Any], Registry]:
+        from elastic_fsm.config import compose
+        from elastic_fsm.plugins import rules_for
+
+        words = with_settings_of(script, self.overrides, machine)
+        composed = compose(words, job_file=self.job_file)
+        job_folder = [self.job_file.parent] if self.job_file else []
+        try:
+            registry = rules_for(composed.values["plugins"], [*job_folder, script.folder])
+            _check_machine(composed.values, registry)
+        except BadInput as error:
+            raise BadInput(map(composed.locate, error.problems)) from error
+        return _with_workers(composed.values), registry
+
+
+def with_settings_of(script: Script, overrides: Sequence[str], machine: str = "") -> list[str]:
+    """The scenario's words, then the user's; the same key twice would be an error."""
+    chosen = [f"machine={machine}"] if machine else []
+    user = [word for word in overrides if not (machine and _key(word) == "machine")]
+    taken = {_key(word) for word in (*chosen, *user)}
+    own = [f"machine={script.machines[0]}"] if script.machines else []
+    mine = [word for word in [*own, *script.overrides] if _key(word) not in taken]
+    return [*mine, *chosen, *user]
+
+
+def _key(word: str) -> str:
+    return re.sub(r"^[+~]*", "", word).partition("=")[0]
+
+
+def _check_machine(values: Mapping[str, Any], registry: Registry) -> None:
+    """Before the scenario is looked at: what is wrong here has a place in the user's files."""
+    from elastic_fsm.machine import load_machine
+
+    load_machine(values["machine"], registry, values)
+
+
+def _with_workers(values: dict[str, Any]) -> dict[str, Any]:
+    if values["spec"]["local_world_size"] != "auto":
+        return values
+    from elastic_fsm.devices import workers_for_auto
+
+    spec = values["spec"] | {"local_world_size": workers_for_auto()}
+    return values | {"spec": spec}
+
+
+def simulate(
+    script: Script, stage: Stage, *, machines: Sequence[str] = (), whole: bool = False
+) -> str:
+    """What comes of a scenario, as text; ``machines`` are put side by side.
+
+    A scenario that names several machines is played with each, unless the words choose one.
+    Raises :class:`BadInput` when it cannot be played.
+    """
+    chosen = any(_key(word) == "machine" for word in stage.overrides)
+    names = machines or (() if chosen else script.machines)
+    if len(names) > 1:
+        return compare({name: stage.play(script, name) for name in names})
+    return tell(stage.play(script, *names), whole=whole)
+
+
+def look_again(script: Script, stage: Stage, *, rewrite: bool = False) -> tuple[str, str]:
+    """What came of a scenario when it was last looked at, and what comes of it now.
+
+    With several machines the same must come of it with each; the first that differs is told.
+    ``rewrite`` puts what comes of it into the file. Raises :class:`BadInput` as ``simulate``.
+    """
+    names = script.machines or ("",)
+    told = {name: tell(stage.play(script, name)) for name in names}
+    first = told[names[0]]
+    if rewrite:
+        path = script.folder / os.path.basename(script.name)
+        path.write_text(with_outcome(script, first))
+        script.expected = first
+    differing = next((text for text in told.values() if text != script.expected), first)
+    return script.expected, differing
+
+
+def run_verb(argv: Sequence[str]) -> str:
+    """``elastic-fsm simulate`` with these words: what it prints."""
+    options, rest = take_options(argv, flags=("--whole", "--rewrite"), valued=("--compare",))
+    files = [word.removeprefix("scenario=") for word in rest if word.startswith("scenario=")]
+    words = split_words([word for word in rest if not word.startswith("scenario=")])
+    if words.command and words.command[0].endswith(".txt") and not files:
+        files = words.command[:1]
+    if len(files) != 1 or not files[0]:
+        raise _no_scenario(files)
+    script = read_script(Path(files[0]))
+    stage = Stage(words.overrides, words.job_file)
+    if "--rewrite" in options:
+        look_again(script, stage, rewrite=True)
+    machines = _compared(options["--compare"]) if "--compare" in options else ()
+    return simulate(script, stage, machines=machines, whole="--whole" in options)
+
+
+def _compared(text: str) -> list[str]:
+    names = [name for name in text.removeprefix("machine=").split(",") if name]
+    if len(names) < 2 or "=" in text.removeprefix("machine="):
+        fix = "write it as --compare machine=elastic,fail_fast"
+        raise BadInput.of("there is nothing to compare", where="command line", fix=fix)
+    return names
+
+
+def _no_scenario(files: Sequence[str]) -> BadInput:
+    what = "one scenario is played at a time" if files and files[0] else "no scenario was named"
+    fix = "elastic-fsm simulate scenario=crash.txt; docs/scenarios.md says what such a file holds"
+    return BadInput.of(what, where="command line", fix=fix)

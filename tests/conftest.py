@@ -1,0 +1,45 @@
+"""For all tests: whatever they play or run, the journal must agree with its machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from journal_checks import check_all_below, check_played
+
+from elastic_fsm.testing import Scenario
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _scenarios_can_be_replayed():
+    """After each scenario its records are replayed; see ``journal_checks``."""
+    prepare, play = Scenario._prepare, Scenario.play
+
+    def prepare_and_remember(self, settings, registry, **options):
+        self.rules_of_the_test = registry
+        prepare(self, settings, registry, **options)
+
+    def play_and_replay(self):
+        result = play(self)
+        check_played(self, self.rules_of_the_test)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Scenario, "_prepare", prepare_and_remember)
+        patch.setattr(Scenario, "play", play_and_replay)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _real_runs_can_be_replayed(request):
+    """The same for the journals of real agents, where a test has a ``scene`` for them."""
+    if "scene" not in request.fixturenames:
+        yield
+        return
+    scene = request.getfixturevalue("scene")
+    yield
+    check_all_below(scene.folder)

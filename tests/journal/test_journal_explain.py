@@ -1,0 +1,347 @@
+"""Explain: somebody who did not see the run can retell it; and the page that can be sent."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from elastic_fsm.cli import run_command_line
+from elastic_fsm.hindsight.explain import story_of
+from elastic_fsm.hindsight.explain_text import render
+from elastic_fsm.hindsight.lines import happened
+from elastic_fsm.hindsight.page import render_page
+from elastic_fsm.testing import OnStop
+
+
+@pytest.fixture
+def explained(capsys):
+    """What the verb prints, without the journal's place and in the time of the test's clock."""
+
+    def explaining(*words):
+        assert run_command_line(["explain", *map(str, words)]) == 0
+        return capsys.readouterr().out
+
+    return explaining
+
+
+# -- two crashes, a change of nodes, a stop -------------------------------------------------------
+
+
+def test_the_answer_comes_first_and_names_everything(eventful, node, explained):
+    text = explained(node)
+    why = text.partition("Why\n")[2].partition("What happened")[0]
+    assert "The run ended in STOPPED, because of this: SIGTERM was received." in why
+    assert "in HEALTHY; told_to_stop was taken (Somebody wants the run to end)" in why
+    assert "2s later stopped took it from STOPPING to STOPPED" in why
+    assert "It was restarted 3 times:" in why
+    first, second, third = why.partition("times:\n")[2].strip().splitlines()
+    assert "failure: local rank 3 (pid 1004) exited with 1; healthy again after 5s, 1" in first
+    assert "membership change: nodes changed: node-1 left; healthy again after 5s" in second
+    assert "restart spent" not in second
+    assert "failure: local rank 1 (pid 1010) was ended by SIGKILL (-9); healthy" in third
+
+
+def test_each_decision_is_told_with_what_decided_it(eventful, node, explained):
+    text = explained(node)
+    chapter = text.partition("1. ")[2].partition("  2. ")[0]
+    assert "HEALTHY -> UNHEALTHY [worker_lost] A worker failed" in chapter
+    assert "worker_failed held; not all_done, for all_succeeded did not hold" in chapter
+    assert "known then: alive: local rank 0-2; ended: 3 with 1; restarts left: 3 of 3" in chapter
+    assert "restart_allowed held; not suspect, for ended_by(stop.signals) did not hold" in chapter
+    assert "stopped by the agent: local rank 0-2" in chapter
+    assert "healthy again after 5s; 1 restart spent" in chapter
+
+
+def test_the_ledger_adds_up(eventful, node):
+    story = story_of(node)
+    assert sum(state.seconds for state in story.states) == pytest.approx(7202)
+    assert story.seconds == pytest.approx(7202)
+    assert {s.state: s.visits for s in story.states}["HEALTHY"] == 4
+    costs = [(c.kind, c.seconds, c.restarts_used, c.healthy_again) for c in story.costs]
+    assert costs == [
+        ("failure", pytest.approx(5), 1, True),
+        ("membership change", pytest.approx(5), 0, True),
+        ("failure", pytest.approx(5), 1, True),
+        ("told to stop", pytest.approx(2), 0, False),
+    ]
+    assert (story.restarts_used, story.max_restarts, story.membership_restarts) == (2, 3, 1)
+    assert story.attempts == 4
+
+
+def test_workers_lives_are_told(eventful, node):
+    lives = [
+        (w.attempt, w.local_rank, w.exit_code, w.stopped_by_agent) for w in story_of(node).workers
+    ]
+    assert len(lives) == 16
+    assert (0, 3, 1, False) in lives
+    assert (0, 0, -15, True) in lives
+    assert (2, 1, -9, False) in lives
+    assert all(w.end is not None and w.start < w.end for w in story_of(node).workers)
+
+
+def test_for_programs(eventful, node, explained):
+    (story,) = json.loads(explained(node, "--json"))
+    assert story["ending"]["state"] == "STOPPED"
+    assert [c["kind"] for c in story["chapters"]] == [
+        "start",
+        "failure",
+        "membership change",
+        "failure",
+        "told to stop",
+    ]
+    assert story["chapters"][1]["lines"][1]["refused"] == [
+        ["suspect", "ended_by(stop.signals) did not hold"]
+    ]
+
+
+# -- other endings ------------------------------------------------------------------------------
+
+
+def test_a_failure_says_why_there_was_no_restart(play, node, explained):
+    play(lambda run: [run.exits(0, code=3, at=t) for t in (10, 20)], max_restarts=1)
+    text = explained(node)
+    assert "The run ended in FAILED, because of this: local rank 0 (pid 1003) exited" in text
+    assert "restart, since restart_allowed did not hold" in text
+    assert "restarts left: 0 of 1" in text
+    assert "It was restarted once:" in text
+
+
+def test_a_failure_while_starting_again_is_a_chapter_of_its_own(play, node):
+    def script(run):
+        run.launcher.start_takes = 3
+        run.exits(0, code=3, at=10)
+        run.exits(0, code=4, at=11)
+        run.signal("SIGTERM", at=99)
+
+    play(script, max_restarts=3)
+    chapters = story_of(node).chapters
+    assert [c.kind for c in chapters] == ["start", "failure", "failure", "told to stop"]
+    assert chapters[1].healthy_after is None
+    assert chapters[1].restarts_used == 1
+    assert chapters[2].healthy_after == pytest.approx(3)
+    assert chapters[2].restarts_used == 1
+
+
+def test_a_success_is_no_failure(play, node, explained):
+    play(lambda run: (run.exits(0, at=5), run.exits(1, at=9)))
+    text = explained(node)
+    assert "The run ended in SUCCEEDED" in text
+    assert "It was restarted" not in text
+    assert "What it cost" not in text
+    assert [c.kind for c in story_of(node).chapters] == ["start", "work done"]
+
+
+def test_trouble_that_is_nobodys_notice(play, node):
+    def script(run):
+        run.launcher.start_takes = None
+
+    play(script)
+    story = story_of(node)
+    assert [c.kind for c in story.chapters] == ["start", "trouble"]
+    assert "start_overdue after 300 s" in story.answer[0]
+
+
+def test_what_changed_no_state_and_what_the_agent_noted_are_told(play, node, explained):
+    play(lambda run: (run.signal("SIGUSR1", at=5), run.signal("SIGTERM", at=9)))
+    text = explained(node)
+    assert "still HEALTHY [other_signal]" in text
+    assert "on: SIGUSR1 was received" in text
+
+
+def test_a_long_story_is_cut_in_the_middle(play, node, explained):
+    def script(run):
+        for number in range(30):
+            run.exits(0, code=3, at=10 * (number + 1))
+        run.signal("SIGTERM", at=999)
+
+    play(script, max_restarts=30)
+    text = explained(node)
+    assert "… 21 more, which --json and --html tell" in text
+    assert "… 24 more" in text
+    assert "  2. " in text
+    assert "  3. 2" not in text
+    assert "  31. " in text
+
+
+def test_an_event_of_the_users_own_is_told_by_its_name(play, node, explained):
+    play(
+        machine={
+            "states": {"HEALTHY": {"timeouts": {"snow_fell": 7}}},
+            "transitions": {
+                "snowed_in": {"trigger": "snow_fell", "source": ["HEALTHY"], "dest": "STOPPED"}
+            },
+        }
+    )
+    text = explained(node)
+    assert "HEALTHY -> STOPPED [snowed_in]" in text
+    assert "because of this: snow_fell after 7 s." in text
+
+
+def test_an_event_that_lacks_what_it_should_tell_is_still_told():
+    record = {"event": {"name": "worker_exited", "data": {}}, "facts": {}, "outcome": "ignored"}
+    assert happened(record) == "worker_exited"
+
+
+def test_dropped_and_torn_lines_are_said(play, node, monkeypatch):
+    from elastic_fsm.journal import Journal
+
+    monkeypatch.setitem(Journal.__init__.__kwdefaults__, "max_bytes", 6000)
+
+    def script(run):
+        for number in range(60):
+            run.exits(0, code=3, at=10 * (number + 1))
+        run.signal("SIGTERM", at=999)
+
+    play(script, max_restarts=60)
+    path = node / "journal.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"seq":')
+    story = story_of(node)
+    dropped, torn = story.remarks
+    assert "lines were dropped to keep the journal small" in dropped
+    assert "the last line was not written to its end" in torn
+    assert story.restarts_used == 60
+    assert sum(s.seconds for s in story.states) == pytest.approx(story.seconds) == 999
+    assert "(dropped)" in {span.state for span in story.spans}
+
+
+# -- what workers left ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failed(play, node):
+    """A worker of attempt 0 failed and there is no report, as when the agent was killed."""
+    play(lambda run: run.exits(1, code=1, at=5))
+    log = node / "attempt_0" / "1" / "stderr.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("".join(f"line {n}\n" for n in range(50)) + "ValueError: <nan> & more\n")
+    return node
+
+
+def test_last_lines_come_from_the_log_where_there_is_no_report(failed, explained):
+    text = explained(failed)
+    assert "rank 1 exited with 1" in text
+    assert "| ValueError: <nan> & more" in text
+    assert "| line 48" in text
+    assert "| line 40" not in text
+
+
+def test_last_lines_come_from_the_report_where_there_is_one(failed, explained):
+    cause = {
+        "rank": 5, "local_rank": 1, "exit_code": 1, "message": "ValueError: told",
+        "traceback": "", "stderr_tail": ["from the report"],
+    }  # fmt: skip
+    report = {"exit_code": 1, "attempts": [{"attempt": 0, "causes": [cause]}]}
+    (failed / "report.json").write_text(json.dumps(report))
+    text = explained(failed)
+    assert "rank 5 exited with 1: ValueError: told" in text
+    assert "| from the report" in text
+    assert "FAILED, exit code 1" in text
+
+
+# -- the page -------------------------------------------------------------------------------------
+
+
+class Tags(HTMLParser):
+    """Collects what a page asks for, and checks that its elements are closed."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.found, self.links = [], set(), []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.add(tag)
+        self.links += [v for k, v in attrs if k in ("href", "src", "xlink:href") and v]
+        if tag not in ("meta", "br", "input", "link"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.found.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_stands_alone(eventful, node):
+    page = render_page([story_of(node)])
+    tags = Tags(page)
+    assert tags.open == []
+    assert "script" not in tags.found
+    assert "link" not in tags.found
+    assert all(link.startswith("#") for link in tags.links)
+    assert not re.search(r"url\(|@import", page)
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_the_page_has_the_timeline_the_failures_and_the_sums(failed, tmp_path, capsys):
+    target = tmp_path / "run.html"
+    assert run_command_line(["explain", str(failed), "--html", str(target)]) == 0
+    assert capsys.readouterr().out == f"wrote {target}\n"
+    page = target.read_text()
+    assert '<svg class="chart"' in page
+    assert ">local rank 1</text>" in page
+    assert "attempt 0, pid 1002: exited with 1" in page
+    assert "ValueError: &lt;nan&gt; &amp; more" in page
+    assert "<nan>" not in page
+    assert "Where the time went" in page
+    assert "worker_lost" in page
+
+
+def test_the_page_has_a_table_where_nothing_draws(eventful, node, monkeypatch):
+    monkeypatch.setattr("elastic_fsm.graph.pictures.find_program", lambda: None)
+    page = render_page([story_of(node)])
+    assert "<details open>" in page
+    assert '<div class="wide graph">' not in page
+
+
+def test_the_page_stays_small_however_often_the_machine_moved(play, node, monkeypatch):
+    monkeypatch.setattr("elastic_fsm.graph.pictures.find_program", lambda: None)
+
+    def script(run):
+        run.launcher.on_stop = {1: OnStop(takes=0.001)}
+        for number in range(1000):
+            run.exits(0, code=3, at=number + 1)
+        run.signal("SIGTERM", at=2000)
+
+    play(script, max_restarts=1000)
+    page = render_page([story_of(node)])
+    assert len(page) < 1_500_000
+    assert "… 922 more" in page
+
+
+def test_where_the_page_cannot_be_written(eventful, node, capsys):
+    assert run_command_line(["explain", str(node), "--html", "/no/such/place.html"]) == 2
+    assert "the page cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--hmtl", "x"], "did you mean '--html'?"),
+        (["--html"], "--html needs a value"),
+        (["one", "two"], "name one folder only"),
+    ],
+)
+def test_wrong_words_are_said(words, said, capsys):
+    assert run_command_line(["explain", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["explain", "status", "replay"])
+def test_help(verb, capsys):
+    assert run_command_line([verb, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"elastic-fsm {verb} ")
+
+
+def test_all_nodes_are_told(eventful, node, explained):
+    other = node.with_name("node-1")
+    other.mkdir()
+    (other / "journal.jsonl").write_bytes((node / "journal.jsonl").read_bytes())
+    assert explained(node.parent).count("The run ended in STOPPED") == 2
+
+
+def test_the_text_has_no_blanks_at_the_ends_of_lines(eventful, node):
+    assert not re.search(r" $", render(story_of(node)), re.MULTILINE)

@@ -1,0 +1,183 @@
+"""Replay: the journal and its machine agree, a changed line is named, other machines differ."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from journal_checks import check_played
+
+from elastic_fsm.cli import run_command_line
+from elastic_fsm.hindsight.replaying import replay_node
+from elastic_fsm.journal_header import settings_named
+from elastic_fsm.problems import BadInput
+from elastic_fsm.testing import Scenario
+
+
+def change(node, number, /, **values):
+    """Change one line, inside ``event`` and ``facts`` too; returns its number in the file."""
+    path = node / "journal.jsonl"
+    lines = path.read_text().splitlines()
+    record = json.loads(lines[number])
+    assert record["seq"] == number
+    for name, value in values.items():
+        record[name] = record[name] | value if isinstance(value, dict) else value
+    lines[number] = json.dumps(record)
+    path.write_text("\n".join(lines) + "\n")
+    return number + 1
+
+
+def seq_of(run, transition):
+    return next(n for n, r in enumerate(run.records, start=1) if r.get("transition") == transition)
+
+
+def test_a_journal_agrees_with_its_machine(eventful, node, capsys):
+    assert run_command_line(["replay", str(node)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("replay starts nothing")
+    assert f"{len(eventful.records)} lines, no difference" in out
+
+
+@pytest.mark.parametrize(
+    ("transition", "values", "field"),
+    [
+        ("worker_lost", {"dest": "BACKOFF"}, "dest"),
+        ("worker_lost", {"transition": "all_done"}, "transition"),
+        ("worker_lost", {"actions": []}, "actions"),
+        ("worker_lost", {"outcome": "ignored"}, "outcome"),
+        ("worker_lost", {"worker_state": "HEALTHY"}, "worker_state"),
+        ("worker_lost", {"verdicts": []}, "verdicts"),
+        ("restart", {"facts": {"restarts_left": 0}}, "transition"),
+        ("worker_lost", {"event": {"name": "barrier_passed"}}, "outcome"),
+        ("restart", {"event": {"name": "workers_stopped", "attempt": 7}}, "outcome"),
+        ("again", {"event": {"name": "backoff_elapsed", "visit": 99}}, "outcome"),
+        ("worker_lost", {"seq": 99}, "seq"),
+        ("worker_lost", {"facts": {"unheard_of": 1}}, "form"),
+    ],
+)
+def test_a_changed_line_is_named(eventful, node, capsys, transition, values, field):
+    number = change(node, seq_of(eventful, transition), **values)
+    assert run_command_line(["replay", str(node)]) == 1
+    out = capsys.readouterr().out
+    assert "the first:" in out
+    first = out.partition("the first:\n")[2]
+    assert first.strip().startswith(f"{node / 'journal.jsonl'}:{number} (seq ")
+    assert f"{field}: the journal has" in first
+
+
+def test_a_line_that_was_taken_out_is_noticed(eventful, node, capsys):
+    path = node / "journal.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    del lines[5]
+    path.write_text("".join(lines))
+    assert run_command_line(["replay", str(node)]) == 1
+    assert f"{path}:6 (seq 6)" in capsys.readouterr().out
+
+
+def test_another_machine_ends_where_this_one_went_on(eventful, node):
+    text, agrees = replay_node(node, ["machine=fail_fast"])
+    assert not agrees
+    line = seq_of(eventful, "restart") + 1
+    assert f"the first difference is {node / 'journal.jsonl'}:{line}" in text
+    assert "the run:       UNHEALTHY -> BACKOFF [restart]" in text
+    assert "this machine:  UNHEALTHY -> FAILED [give_up]" in text
+    assert "would have ended then, at" in text
+    assert "the run went on for 1h 43m 20s" in text
+
+
+def test_a_change_that_does_not_matter_is_no_difference(eventful, node):
+    text, agrees = replay_node(node, ["restart.delay=20s"])
+    assert agrees
+    assert "this machine would have gone the same way" in text
+
+
+def test_a_change_to_the_runs_own_machine(play, node):
+    """Not to the shipped one: the run's arrow is called otherwise, and its signal is not ours."""
+    extra = {"trigger": "signal_received", "source": ["HEALTHY"], "conditions": ["signal_in(x)"]}
+    extra["conditions"] = [{"signal_in": ["SIGUSR2"]}]
+    play(
+        lambda run: (run.signal("SIGUSR2", at=5), run.exits(0, at=9), run.exits(1, at=9)),
+        machine={"transitions": {"noticed": extra}},
+    )
+    assert replay_node(node, ["restart.delay=20s"])[1]
+    text, agrees = replay_node(node, ["machine.transitions.noticed.dest=STOPPING"])
+    assert not agrees
+    assert "the run:       still HEALTHY [noticed]" in text
+    assert "this machine:  HEALTHY -> STOPPING [noticed]" in text
+    assert "from there on, as far as the events of the real run can tell:" in text
+
+
+def test_the_values_of_the_run_are_kept_and_may_be_overridden(play, node):
+    play(lambda run: run.signal("SIGUSR1", at=5), stop={"signals": ["SIGUSR1"]})
+    assert replay_node(node, ["machine=fail_fast"])[1]
+    text, agrees = replay_node(node, ["stop.signals=[SIGTERM]"])
+    assert not agrees
+    assert "HEALTHY -> STOPPING [told_to_stop]" in text
+
+
+def test_what_cannot_be_run_cannot_be_replayed(eventful, node):
+    with pytest.raises(BadInput, match="no configuration value"):
+        replay_node(node, ["machine.states.BACKOFF.timeouts.backoff_elapsed=restart.dely"])
+
+
+def test_plugins_are_found_where_the_run_found_them(tmp_path, play, node, monkeypatch):
+    """In the folder of the file that the header names, whatever the current folder is."""
+    folder = tmp_path / "job"
+    folder.mkdir()
+    source = folder / "my_rules_for_replay.py"
+    source.write_text(
+        "from elastic_fsm import condition\n"
+        "@condition\n"
+        "def exit_was(event, facts, code):\n"
+        "    return event.data['exit_code'] == code\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    import my_rules_for_replay
+
+    monkeypatch.delitem(__import__("sys").modules, "my_rules_for_replay")
+    tolerated = {"trigger": "worker_exited", "source": ["HEALTHY"], "priority": 5}
+    tolerated["conditions"] = [{"exit_was": 75}]
+    play(
+        lambda run: (run.exits(0, code=75, at=5), run.signal("SIGTERM", at=9)),
+        plugins=[my_rules_for_replay],
+        machine={"transitions": {"tolerated": tolerated}},
+    )
+    path = node / "journal.jsonl"
+    header, *rest = path.read_text().splitlines(keepends=True)
+    named = json.loads(header) | {"plugins": {"my_rules_for_replay": str(source)}}
+    path.write_text(json.dumps(named) + "\n" + "".join(rest))
+    monkeypatch.setattr("sys.path", [p for p in __import__("sys").path if p != str(folder)])
+    text, agrees = replay_node(node)
+    assert agrees, text
+
+
+def test_a_masked_value_stands_for_whatever_it_was(eventful, node):
+    """A secret in an action's parameters is hidden in the header, not in the lines' texts."""
+    from elastic_fsm.hindsight.replay import _same
+
+    assert _same(["run_command(argv=x-secret-y)"], ["run_command(argv=x-***-y)"])
+    assert not _same(["run_command(argv=x-secret-z)"], ["run_command(argv=x-***-y)"])
+
+
+def test_the_check_that_all_scenarios_go_through_can_fail():
+    run = Scenario("elastic")
+    run.exits(0, code=1, at=5)
+    run.play()
+    check_played(run, run.rules_of_the_test)
+    run.records[4] = run.records[4] | {"dest": "BACKOFF"}
+    with pytest.raises(AssertionError, match="BACKOFF"):
+        check_played(run, run.rules_of_the_test)
+
+
+def test_a_job_file_describes_the_other_run(eventful, node, tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text("defaults:\n  - override machine: fail_fast\n")
+    text, agrees = replay_node(node, job_file=job)
+    assert not agrees
+    assert "this machine:  UNHEALTHY -> FAILED [give_up]" in text
+
+
+def test_the_header_holds_what_the_machine_names_and_no_secret(tmp_path):
+    machine = {"doc": "see docs.example.org", "timeouts": {"x": "stop.grace", "y": "no.such"}}
+    values = {"machine": machine, "stop": {"grace": 5, "window": 1}, "spec": {"env": {"T": "s"}}}
+    assert settings_named(machine, values) == {"stop": {"grace": 5}}

@@ -1,0 +1,148 @@
+"""Status: runs in progress, ended, and those whose agent died; and it is quick."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from elastic_fsm.cli import run_command_line
+from elastic_fsm.hindsight.liveness import agent_is_alive
+from elastic_fsm.hindsight.status import render, status_of
+from elastic_fsm.problems import BadInput
+from elastic_fsm.testing import NothingCanHappen, Scenario
+
+
+@pytest.fixture
+def under_way(node):
+    """A journal of a run that came to HEALTHY, after one failure, and nothing after that."""
+    run = Scenario("elastic", max_restarts=2, journal=node / "journal.jsonl")
+    run.exits(1, code=1, at=10)
+    with pytest.raises(NothingCanHappen):
+        run.play()
+    (node / "agent.pid").write_text("4711\n")
+    return node
+
+
+@pytest.fixture
+def locked(under_way):
+    """The same, with a living agent: that is, with somebody who holds the lock."""
+    descriptor = os.open(under_way / "agent.pid", os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    yield under_way
+    os.close(descriptor)
+
+
+def test_a_run_in_progress(locked):
+    (status,) = status_of(locked)
+    assert (status.condition, status.state, status.worker_state) == (
+        "running",
+        "HEALTHY",
+        "HEALTHY",
+    )
+    assert (status.workers_alive, status.workers) == (2, 2)
+    assert (status.restarts_used, status.max_restarts) == (1, 2)
+    assert status.pid == 4711
+    assert status.since == 1_700_000_010
+    text = render([status], now=1_700_000_070)
+    assert "HEALTHY" in text
+    assert "(1m 0s ago)" in text
+    assert "2/2" in text
+    assert "1/2" in text
+    assert "4711" in text
+
+
+def test_an_agent_that_died(under_way):
+    (status,) = status_of(under_way)
+    assert (status.condition, status.state) == ("agent died", "HEALTHY")
+    assert status.workers_alive is None
+    assert "agent died in HEALTHY" in render([status])
+
+
+def test_looking_does_not_take_the_lock_away(locked):
+    assert agent_is_alive(locked) is True
+    assert agent_is_alive(locked) is True
+
+
+def test_looking_leaves_no_lock_behind(under_way):
+    assert agent_is_alive(under_way) is False
+    descriptor = os.open(under_way / "agent.pid", os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)
+
+
+def test_a_file_system_without_locks(under_way, monkeypatch):
+    def no_locks(descriptor, how):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    (status,) = status_of(under_way)
+    assert status.condition == "unclear"
+    assert "HEALTHY, or agent died" in render([status])
+
+
+def test_a_run_that_ended(eventful, node):
+    (status,) = status_of(node)
+    assert (status.condition, status.state) == ("ended", "STOPPED")
+    assert status.workers_alive == 0
+    assert status.restarts_used == 2
+    assert status.membership_restarts == 1
+
+
+def test_a_run_that_ended_outside_of_its_machine(under_way):
+    (under_way / "report.json").write_text("{}")
+    (status,) = status_of(under_way)
+    assert "UNKNOWN, lost control in HEALTHY" in render([status])
+
+
+def test_all_runs_of_a_folder_the_newest_last(under_way, monkeypatch, capsys):
+    runs = under_way.parent.parent
+    (runs / "latest").symlink_to("run")
+    (runs / "no run").mkdir()
+    later = runs / "later" / "node-0"
+    later.mkdir(parents=True)
+    text = (under_way / "journal.jsonl").read_text()
+    (later / "journal.jsonl").write_text(text.replace('"time":17', '"time":18'))
+    monkeypatch.chdir(runs.parent)
+    assert run_command_line(["status", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [status["path"] for status in found] == [
+        "elastic_runs/run/node-0".replace("elastic_runs", str(runs)),
+        str(later),
+    ]
+
+
+def test_a_run_in_its_first_moment_and_one_with_a_torn_line(node, capsys):
+    (node / "journal.jsonl").write_text("")
+    assert run_command_line(["status", str(node.parent)]) == 0
+    assert "agent died in its first moment" in capsys.readouterr().out
+
+
+def test_a_torn_line_is_passed_over(under_way):
+    path = under_way / "journal.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"seq":99,"outcome":"step","dest":"FAI')
+    (status,) = status_of(under_way)
+    assert status.state == "HEALTHY"
+
+
+def test_no_runs_is_said(tmp_path):
+    with pytest.raises(BadInput, match="there is no run in"):
+        status_of(tmp_path)
+
+
+@pytest.mark.slow
+def test_it_loads_nothing_slow(under_way):
+    code = (
+        "import sys\n"
+        "from elastic_fsm.cli import run_command_line\n"
+        f"run_command_line(['status', {str(under_way)!r}])\n"
+        "print(*sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.splitlines()[-1].split())
+    assert "elastic_fsm.hindsight.status" in loaded
+    assert not loaded & {"hydra", "omegaconf", "transitions", "yaml", "psutil", "torch"}
