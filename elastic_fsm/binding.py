@@ -140,7 +140,8 @@ class _Binder:
                 known = self.registry.suggest("delay", value)
                 raise ValueError(f"unknown delay {value!r}; {known}")
             return functools.partial(_call_delay, rule.function, self.settings)
-        seconds = parse_duration(_setting(value, self.settings))
+        dotted = isinstance(value, str) and _DOTTED.fullmatch(value)
+        seconds = parse_duration(_value_of(value, self.settings) if dotted else value)
         return lambda facts: seconds
 
 
@@ -174,9 +175,17 @@ def _named(rule: Rule, arguments: Any) -> Mapping[str, Any]:
 
 
 def _setting(value: Any, settings: Mapping[str, Any]) -> Any:
-    """The value of a dotted name such as ``stop.signals``; anything else as it is."""
+    """The value of a dotted name such as ``stop.signals``; anything else as it is.
+
+    Only below a group that exists: a parameter may well be the name of a file or of a host.
+    """
     if not isinstance(value, str) or not _DOTTED.fullmatch(value):
         return value
+    is_group = isinstance(settings.get(value.partition(".")[0]), Mapping)
+    return _value_of(value, settings) if is_group else value
+
+
+def _value_of(value: str, settings: Mapping[str, Any]) -> Any:
     found: Any = settings
     for key in value.split("."):
         if not isinstance(found, Mapping) or key not in found:

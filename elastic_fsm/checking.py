@@ -32,6 +32,17 @@ if TYPE_CHECKING:
 __all__ = ["run_verb"]
 
 
+_HELP = """\
+elastic-fsm check [-c job.yaml] [overrides]
+
+Is the lifecycle sound? All that the checks before a run find; then everything that can happen is
+looked through, with the shortest way to each trouble as a scenario. Exit code 0 or 2.
+
+  --matrix        what happens to each event in each state
+  --format md     the matrix in Markdown
+"""
+
+
 def run_verb(argv: Sequence[str]) -> tuple[str, int]:
     """``elastic-fsm check`` with these words: what it prints, and its exit code (0 or 2).
 
@@ -43,6 +54,8 @@ def run_verb(argv: Sequence[str]) -> tuple[str, int]:
         fix = did_you_mean(kind, FORMATS)
         raise BadInput.of(f"unknown format {kind!r}", where="command line", fix=fix)
     words = split_words(rest)
+    if "help" in words.flags:
+        return _HELP, 0
     checked = _Checked(*_composed(words.overrides, words.job_file))
     if "--matrix" in options and not checked.problems:
         return matrix(checked.spec, checked.events, format=kind), checked.exit_code

@@ -60,6 +60,10 @@ def run_command_line(argv: Sequence[str]) -> int:
         return _dispatch(argv)
     except BadInput as error:
         print(_one_screen(error), file=sys.stderr)
+        machine = any(problem.path.startswith("machine.") for problem in error.problems)
+        if machine and argv[0] == "run":
+            hint = "with the same words, shows the shortest way to each trouble"
+            print(f"elastic-fsm check, {hint}", file=sys.stderr)
         return 2
 
 

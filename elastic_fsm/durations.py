@@ -29,7 +29,7 @@ def say_duration(seconds: float) -> str:
 
     From a minute on to the second, from a day on to the minute.
     """
-    if seconds < 1 and seconds:
+    if 0 < seconds < 0.9995:
         return f"{max(1, round(seconds * 1000))}ms"
     if seconds < 59.995:
         return f"{round(seconds, 2):g}s"

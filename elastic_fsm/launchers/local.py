@@ -17,6 +17,7 @@ from elastic_fsm.launchers.stopping import Stop, signal_group
 from elastic_fsm.launchers.strays import Strays
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from elastic_fsm.launchers.base import ExitWatcher, LaunchPlan, WorkerPlan
@@ -47,7 +48,7 @@ class SubprocessLauncher(Launcher):
 
     ``exits`` tells their ends. ``kill_timeout`` is the time in seconds from SIGKILL to giving
     up. ``sole_owner`` says that the process has no other children than the launcher's, but for
-    ``bystanders``: pids that are left alone, a set that may change at any time.
+    ``bystanders``: pids that are left alone, looked at each time anew.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class SubprocessLauncher(Launcher):
         *,
         kill_timeout: float | None = _CLOSE_SECONDS,
         sole_owner: bool = False,
-        bystanders: set[int] | None = None,
+        bystanders: Collection[int] = (),
     ) -> None:
         self._loop = loop
         self._exits = exits
@@ -70,8 +71,7 @@ class SubprocessLauncher(Launcher):
         self._strays = Strays(self._mark, sole_owner=sole_owner)
         self._strays.adopt()
         self._guardian: Guardian | None = Guardian(self._mark)
-        self._others = bystanders if bystanders is not None else set()
-        self._others.add(self._guardian.pid)
+        self._bystanders = bystanders
 
     def start(self, plan: LaunchPlan) -> None:
         """See :meth:`Launcher.start`."""
@@ -203,6 +203,10 @@ class SubprocessLauncher(Launcher):
             kill_timeout=self._kill_timeout,
             on_done=done,
         )
+
+    def _others(self) -> list[int]:
+        """Children that are no workers."""
+        return [*self._bystanders, *([self._guardian.pid] if self._guardian else [])]
 
     def _reap(self) -> None:
         for pid, process in list(self._processes.items()):

@@ -29,9 +29,9 @@ __all__ = ["Stop", "signal_group"]
 class Stop:
     """Takes down the groups led by ``leaders``, and their strays.
 
-    ``is_alive`` tells whether a leader has not ended yet. ``on_done`` is called exactly once,
-    with the pids that even SIGKILL did not end. The owner calls :meth:`leader_ended` for each
-    leader that ends.
+    ``others`` are children that are left alone. ``is_alive`` tells whether a leader has not ended
+    yet. ``on_done`` is called exactly once, with the pids that even SIGKILL did not end. The owner
+    calls :meth:`advance` for each leader that ends.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Stop:
         exits: ExitWatcher,
         strays: Strays,
         leaders: Collection[int],
-        others: Collection[int],
+        others: Callable[[], Collection[int]],
         is_alive: Callable[[int], bool],
         kill_timeout: float | None,
         on_done: Callable[[list[int]], None],
@@ -99,7 +99,7 @@ class Stop:
             self._exits.forget(pid)
 
     def _find_strays(self) -> list[int]:
-        known = {*self._leaders, *self._others, *self._watched}
+        known = {*self._leaders, *self._others(), *self._watched}
         return self._strays.find(known, self._leaders)
 
     def _take_down(self, pid: int) -> None:

@@ -59,13 +59,11 @@ class Stage:
 
 
 def with_settings_of(script: Script, overrides: Sequence[str], machine: str = "") -> list[str]:
-    """The scenario's words, then the user's; the same key twice would be an error."""
+    """The scenario's words, then the user's: of two words with one key the later wins."""
     chosen = [f"machine={machine}"] if machine else []
     user = [word for word in overrides if not (machine and _key(word) == "machine")]
-    taken = {_key(word) for word in (*chosen, *user)}
     own = [f"machine={script.machines[0]}"] if script.machines else []
-    mine = [word for word in [*own, *script.overrides] if _key(word) not in taken]
-    return [*mine, *chosen, *user]
+    return [*own, *script.overrides, *chosen, *user]
 
 
 def _key(word: str) -> str:
@@ -120,11 +118,25 @@ def look_again(script: Script, stage: Stage, *, rewrite: bool = False) -> tuple[
     return script.expected, differing
 
 
+_HELP = """\
+elastic-fsm simulate scenario=FILE [-c job.yaml] [overrides]
+
+Plays the failures of a scenario against your machine and settings. Nothing is started: the clock
+jumps, the launcher is scripted. docs/scenarios.md says what such a file holds.
+
+  --compare machine=a,b   several machines side by side
+  --whole                 every step of a long way
+  --rewrite               put what came of it into the file
+"""
+
+
 def run_verb(argv: Sequence[str]) -> str:
     """``elastic-fsm simulate`` with these words: what it prints."""
     options, rest = take_options(argv, flags=("--whole", "--rewrite"), valued=("--compare",))
     files = [word.removeprefix("scenario=") for word in rest if word.startswith("scenario=")]
     words = split_words([word for word in rest if not word.startswith("scenario=")])
+    if "help" in words.flags:
+        return _HELP
     if words.command and words.command[0].endswith(".txt") and not files:
         files = words.command[:1]
     if len(files) != 1 or not files[0]:

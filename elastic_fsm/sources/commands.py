@@ -14,10 +14,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from elastic_fsm.events import Event
 from elastic_fsm.sources.base import CommandRunner
@@ -122,10 +121,18 @@ class Commands(CommandRunner):
 
 
 def _popen(argv: Sequence[str], given: bytes, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    with tempfile.TemporaryFile() as stdin:
+    with _file_without_a_name() as stdin:
         stdin.write(given)
         stdin.seek(0)
         return subprocess.Popen(argv, stdin=stdin, stdout=2, env=env, start_new_session=True)
+
+
+def _file_without_a_name() -> IO[bytes]:
+    if hasattr(os, "memfd_create"):
+        return open(os.memfd_create("event"), "w+b")
+    import tempfile  # slow to load
+
+    return tempfile.TemporaryFile()
 
 
 def _kill_group(pid: int) -> None:

@@ -19,12 +19,14 @@ __all__ = ["ScriptedCommands"]
 class ScriptedCommands(CommandRunner):
     """Each command ends at once with 0, or as ``ends`` says by name: seconds and exit code.
 
-    ``calls`` holds the names and what was given to each, in order.
+    ``calls`` holds the names and what was given to each, in order; ``last`` are the names of those
+    that were started at the end of the run.
     """
 
     def __init__(self, loop: Loop) -> None:
         self.ends: dict[str, tuple[float, int]] = {}
         self.calls: list[tuple[str, bytes]] = []
+        self.last: list[str] = []
         self._loop = loop
 
     def start(self) -> None:
@@ -41,6 +43,7 @@ class ScriptedCommands(CommandRunner):
     ) -> None:
         """See :meth:`CommandRunner.run`."""
         self.calls.append((name, given))
+        self.last += [name] * is_last
         takes, code = self.ends.get(name, (0.0, 0))
         reason = ""
         if timeout is not None and takes > timeout:

@@ -105,6 +105,12 @@ def test_names_that_lead_nowhere_are_not_explored(cli):
     assert "not explored" in out
 
 
+def test_a_machine_that_is_too_big_is_no_success(cli, monkeypatch):
+    monkeypatch.setattr("elastic_fsm.exploration.search._MOST_CONFIGURATIONS", 100)
+    code, out, _ = cli()
+    assert (code, ", and there are more\n" in out) == (2, True)
+
+
 def test_what_a_machine_must_not_be(cli):
     code, out, _ = cli("machine.transitions.restart.conditions=[sunny]")
     assert (code, "unknown condition 'sunny'" in out) == (2, True)
@@ -124,6 +130,17 @@ def test_bad_input(cli, words, what):
     code, out, err = cli(*words)
     assert (code, out) == (2, "")
     assert what in err
+
+
+def test_help(cli):
+    assert "--matrix" in cli("--help")[1]
+
+
+def test_a_run_that_is_refused_names_the_check(cli, capsys):
+    assert run_command_line(["run", "~machine.transitions.reform", "true"]) == 2
+    assert "elastic-fsm check, with the same words" in capsys.readouterr().err
+    assert run_command_line(["run", "spec.max_restarts=x", "true"]) == 2
+    assert "elastic-fsm check" not in capsys.readouterr().err
 
 
 # -- the matrix ------------------------------------------------------------------------------------

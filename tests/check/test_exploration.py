@@ -184,6 +184,13 @@ def test_every_counter_example_can_be_read():
             assert parse_script(as_scenario(finding, spec, rules))
 
 
+def test_a_machine_that_is_too_big_is_not_said_to_be_sound(monkeypatch):
+    monkeypatch.setattr("elastic_fsm.exploration.search._MOST_CONFIGURATIONS", 100)
+    spec, rules, _ = bound(settings_for("elastic"))
+    result = explore(spec, rules)
+    assert (result.complete, result.findings) == (False, {})
+
+
 # -- how conditions, actions and timers are taken --------------------------------------------------
 
 
@@ -291,6 +298,20 @@ def test_an_action_may_fail_and_the_rest_is_skipped():
     assert not small(states, arrows, dig)
     finding = small(states, arrows, dig, failures={})["waiting"]
     assert "stop_workers" in [move.failed for move in finding.moves]
+
+
+def test_a_start_is_not_answered_any_more_once_the_workers_are_stopped():
+    arrows = {
+        "go": GO,
+        "up": {"trigger": "workers_started", "source": ["B", "C"], "dest": "END"},
+        "bad": {"trigger": "worker_exited", "source": ["B"], "dest": "END"},
+        "down": {"trigger": "workers_stopped", "source": ["B"], "dest": "C"},
+        "stuck": {"trigger": "workers_stuck", "source": ["B"], "dest": "END"},
+    }
+    states = {"A": {}, "B": {"on_enter": ["start_workers", "stop_workers"], "ignores": []}, "C": {}}
+    states["B"]["ignores"] = ["membership_changed", "signal_received"]
+    finding = small(states, arrows)["waiting"]
+    assert finding.what == "C waits for nothing"
 
 
 def test_a_command_ends_in_one_of_two_ways():

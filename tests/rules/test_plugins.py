@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from elastic_fsm.plugins import GROUP, rules_for
 from elastic_fsm.problems import BadInput
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RULE = "from elastic_fsm import condition, action, delay\n"
 

@@ -106,6 +106,12 @@ def test_the_settings_of_the_run_count(write, cli):
     assert "10s    0.3 %  BACKOFF" in out
 
 
+def test_as_many_workers_as_there_are_devices(write, cli, monkeypatch):
+    monkeypatch.setattr("elastic_fsm.devices.workers_for_auto", lambda: 3)
+    words = write("at 1s worker 2 exits 5\n")
+    assert "worker 2 exited with 5" in cli(words, "spec.local_world_size=auto")[1]
+
+
 def test_a_job_file_is_the_users_own_run(write, cli, tmp_path):
     words = write("at 1s worker 1 exits 3\n")
     (tmp_path / "job.yaml").write_text(
@@ -133,6 +139,11 @@ def test_a_scenario_for_several_machines_compares_them():
 def test_a_scenario_that_is_one_word_will_do(write, cli):
     write("workers 1\nat 1s worker 0 exits 0\n")
     assert cli("story.txt")[0] == 0
+
+
+def test_help(cli):
+    code, out, _ = cli("--help")
+    assert (code, "--compare" in out) == (0, True)
 
 
 # -- bad input -------------------------------------------------------------------------------------
@@ -238,6 +249,31 @@ def test_a_signal_that_workers_finish_after():
     )
     assert run.run.launcher.calls[1] == ("signal", "SIGUSR1", None)
     assert (run.duration, run.result.exit_code) == (40, 0)
+
+
+def test_a_rendezvous_that_answers_again():
+    run = played(
+        "workers 1\nrendezvous waits\nat 2s rendezvous completes\nat 3s rendezvous answers\n"
+        "at 4s worker 0 exits 0\n"
+    )
+    assert run.duration == 4
+    assert run.result.exit_code == 0
+
+
+def test_any_event_and_any_command():
+    tell = "{run_command: {argv: [tell], timeout: 10s}}"
+    run = played(
+        "workers 1\ncommand tell takes 3s\nat 9s command tell exits 4\n"
+        f"set machine.states.STARTING.on_enter=[start_workers,{tell}]\n"
+        "set machine.transitions.sent={trigger: command_finished, source: [HEALTHY]}\n"
+        "set machine.transitions.lost={trigger: command_failed, source: [HEALTHY], "
+        "dest: SETTLING}\n"
+        "max_restarts 1\nat 10s worker 0 exits 1\n"
+        "at 20s event command_failed name=x exit_code=2\n"
+    )
+    times = {r["transition"]: r["facts"]["now"] for r in run.steps}
+    assert (times["sent"], times["lost"]) == (3, 10)
+    assert run.result.exit_code == 0
 
 
 # -- files with their outcome ----------------------------------------------------------------------
