@@ -13,7 +13,7 @@ from elastic_fsm.problems import BadInput, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from elastic_fsm.launch import Prepared
+    from elastic_fsm.preparing import Prepared
     from elastic_fsm.scenario.script import Script
     from elastic_fsm.words import RunWords
 
@@ -191,7 +191,7 @@ def _words(argv: Sequence[str]) -> RunWords:
 
 def _prepare(words: RunWords) -> Prepared:
     from elastic_fsm.config import compose
-    from elastic_fsm.launch import prepare
+    from elastic_fsm.preparing import prepare
 
     composed = compose(words.overrides, job_file=words.job_file)
     return prepare(

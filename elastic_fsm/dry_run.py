@@ -6,13 +6,13 @@ import shlex
 from typing import TYPE_CHECKING
 
 from elastic_fsm.config.masking import mask_env
-from elastic_fsm.launch import preview
+from elastic_fsm.preparing import preview
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from elastic_fsm.launch import Prepared
     from elastic_fsm.launchers.base import WorkerPlan
+    from elastic_fsm.preparing import Prepared
 
 __all__ = ["describe"]
 

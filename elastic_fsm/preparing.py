@@ -1,0 +1,149 @@
+"""From a resolved configuration to a run that has passed every check; nothing is started."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.command import check_command
+from elastic_fsm.devices import workers_for_auto
+from elastic_fsm.group import WorkerGroup, WorkerSpec
+from elastic_fsm.launchers.plan import Planner
+from elastic_fsm.machine import Machine, load_machine
+from elastic_fsm.plugins import rules_for
+from elastic_fsm.problems import BadInput, Problem, did_you_mean
+from elastic_fsm.ranks import assign_ranks
+from elastic_fsm.rundir import new_run_id, node_name
+from elastic_fsm.world import Node, World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from elastic_fsm.config import Composed
+    from elastic_fsm.launchers.base import LaunchPlan
+
+__all__ = ["Prepared", "prepare", "preview"]
+
+_ENGINES = {"launcher": ("subprocess",), "rendezvous": ("standalone",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run that has passed every check; nothing has been started or written."""
+
+    composed: Composed
+    values: Mapping[str, Any]
+    spec: WorkerSpec
+    machine: Machine
+    run_id: str
+    host: str
+
+    @property
+    def node(self) -> Node:
+        """This node's part in the rendezvous. Workers of a single node meet on the loopback
+        interface, which needs no name service."""
+        address = self.spec.local_addr or "127.0.0.1"
+        name = f"{self.host}:{os.getpid()}"
+        return Node(name, self.spec.role, self.spec.local_world_size, address)
+
+    def planner(self, node_dir: Path) -> Planner:
+        """What makes the plans of this run; ``node_dir`` is its folder on this node."""
+        return Planner(
+            run_id=self.run_id,
+            node_dir=node_dir,
+            log_mode=self._log_mode,
+            stop_signals=tuple(self.values["stop"]["signals"]),
+        )
+
+    @property
+    def _log_mode(self) -> str:
+        """A single worker on a terminal gets the terminal itself: bars, colours, debuggers."""
+        logs = self.values["logs"]
+        alone = self.spec.local_world_size == 1 and os.isatty(0) and os.isatty(1)
+        passes = logs["mode"] == "tee" and logs["pass_through"] and alone
+        return "terminal" if passes else str(logs["mode"])
+
+
+def prepare(
+    composed: Composed,
+    command: Sequence[str] = (),
+    *,
+    module: bool = False,
+    plugin_folder: Path | None = None,
+) -> Prepared:
+    """Check everything that can be checked without starting anything.
+
+    ``command`` comes from a command line and replaces entrypoint and arguments, word for word.
+    Plug-ins are looked for in ``plugin_folder`` and the current one, too. Raises
+    :class:`BadInput` with all problems found.
+    """
+    values = composed.values
+    problems: list[Problem] = []
+    machine: Machine | None = None
+    try:
+        registry = rules_for(values["plugins"], [plugin_folder] if plugin_folder else [])
+        machine = load_machine(values["machine"], registry, values)
+    except BadInput as error:
+        problems += map(composed.locate, error.problems)
+    spec_values = _spec_values(values["spec"], command, module=module)
+    typed = bool(command) or not spec_values["entrypoint"]
+    problems += (_placed(composed, p, typed=typed) for p in check_command(spec_values))
+    problems += map(composed.locate, _check_engines(values))
+    if problems or machine is None:
+        raise BadInput(problems)
+    prepared = Prepared(
+        composed=composed,
+        values=values,
+        spec=WorkerSpec(**spec_values),
+        machine=machine,
+        run_id=values["run_id"] or new_run_id(),
+        host=node_name(),
+    )
+    try:
+        preview(prepared)
+    except ValueError as error:  # fewer devices than workers
+        raise BadInput([composed.locate(Problem(str(error), path="spec"))]) from error
+    return prepared
+
+
+def _spec_values(
+    spec: Mapping[str, Any], command: Sequence[str], *, module: bool
+) -> dict[str, Any]:
+    values = dict(spec)
+    if command:
+        values |= {"entrypoint": command[0], "args": list(command[1:]), "module": module}
+    if values["local_world_size"] == "auto":
+        values["local_world_size"] = workers_for_auto()
+    return values
+
+
+def _placed(composed: Composed, problem: Problem, *, typed: bool) -> Problem:
+    """A problem of the command stands where the command does: on the command line or in a file."""
+    if typed and problem.path != "spec.cwd":
+        return replace(problem, where="command line", path="")
+    return composed.locate(problem)
+
+
+def _check_engines(values: Mapping[str, Any]) -> Iterator[Problem]:
+    for group, known in _ENGINES.items():
+        name = values[group]["name"]
+        if name not in known:
+            fix = did_you_mean(name, known)
+            yield Problem(f"unknown {group} {name!r}", path=f"{group}.name", fix=fix)
+
+
+def preview(prepared: Prepared) -> LaunchPlan:
+    """The plan of the first attempt, with a made-up port: what ``run`` would start.
+
+    Raises ``ValueError`` where a worker cannot get its device.
+    """
+    group = WorkerGroup(prepared.spec)
+    group.begin_attempt(0)
+    node = prepared.node
+    world = World(0, (node,), 0, node.address, 0)
+    group.form(world, assign_ranks(world))
+    base = Path(prepared.values["run_dir"]).absolute()
+    planner = prepared.planner(base / prepared.run_id / prepared.host)
+    return planner.plan(group, restart_count=0)
