@@ -64,8 +64,10 @@ format: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-# The generated page and its pictures must be those of the machines.
+# The machines must be sound, and the generated page and its pictures those of the machines.
 pages: $(VENV)/.test
+	$(BIN)/elastic-fsm check machine=elastic
+	$(BIN)/elastic-fsm check machine=fail_fast
 	$(BIN)/elastic-fsm graph --check docs/machine.md --check docs/pictures/elastic.svg --check docs/pictures/fail_fast.svg
 
 # Renew them.
