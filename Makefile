@@ -46,7 +46,9 @@ test: $(VENV)/.test $(XSTATE)
 # The other Pythons, where they are found; there is one torch build only, so its tests are left out.
 test-pythons: $(XSTATE)
 	@for version in 3.12 3.13; do \
-	  python=$$(command -v python$$version || ls -d $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python 2>/dev/null | tail -n 1); \
+	  python=; for candidate in python$$version $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python; do \
+	    if $$candidate -c '' 2>/dev/null; then python=$$candidate; fi; \
+	  done; \
 	  if [ -z "$$python" ]; then echo "no Python $$version here, its tests are left out"; continue; fi; \
 	  $$python -m venv $(VENV)-$$version && \
 	  $(VENV)-$$version/bin/python -m pip install --quiet --editable '.[test]' && \

@@ -7,9 +7,12 @@ the program does not need.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all the rest until main()
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from elastic_fsm.config.schema import (
         LauncherConfig,
         LogsConfig,

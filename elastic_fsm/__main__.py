@@ -12,9 +12,15 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import sys
-from typing import Any
+from contextlib import suppress
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["main"]
 
@@ -24,6 +30,7 @@ _STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 def main() -> None:
     """Run the command line of this process, and exit."""
     gc.disable()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an inherited ignore would reap our workers
     for number in _STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _leave)
@@ -33,7 +40,9 @@ def main() -> None:
 
 
 def _leave(number: int, frame: Any) -> None:
-    os.write(2, f"elastic-fsm: {signal.Signals(number).name}\n".encode())
+    with suppress(OSError, ValueError):  # a console that takes nothing must not keep us
+        if select.select([], [2], [], 0)[1]:
+            os.write(2, f"elastic-fsm: {signal.Signals(number).name}\n".encode())
     os._exit(128 + number)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from elastic_fsm import __version__
@@ -53,11 +54,19 @@ signal n; 2 for bad input; 70 for an error of the agent's own.
 """
 
 
+def _say(line: str) -> None:
+    with suppress(OSError):
+        print(line, file=sys.stderr)
+
+
 def run_command_line(argv: Sequence[str]) -> int:
     """Carry out a command line; returns the exit code."""
     _open_standard_streams()
     try:
         return _dispatch(argv)
+    except OSError as error:  # no current folder, no more processes, a closed or full console
+        _say(f"elastic-fsm: {error}")
+        return 2
     except BadInput as error:
         print(_one_screen(error), file=sys.stderr)
         machine = any(problem.path.startswith("machine.") for problem in error.problems)

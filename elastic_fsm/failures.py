@@ -100,7 +100,7 @@ def read_error_file(path: str) -> dict[str, Any]:
         return {}
     try:
         data = json.loads(Path(path).read_bytes())
-    except (OSError, ValueError):  # absent, or cut off by the death of its writer
+    except (OSError, ValueError, RecursionError):  # absent, or cut off by the death of its writer
         return {}
     return data if isinstance(data, dict) else {"message": str(data)}
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Loop", "Timer"]
 
+# epoll counts milliseconds in an int: after 24 days it would overflow.
+_LONGEST_WAIT = 86_400.0
+
 
 class Timer:
     """A call at a point in time; :meth:`cancel` undoes it."""
@@ -124,7 +127,7 @@ class Loop:
             heapq.heappop(self._timers)
         if not self._timers:
             return None
-        return max(0.0, self._timers[0][0] - self.clock.now())
+        return min(max(0.0, self._timers[0][0] - self.clock.now()), _LONGEST_WAIT)
 
     def _fire_timers(self) -> None:
         now = self.clock.now()

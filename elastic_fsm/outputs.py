@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["WorkerOutputs"]
 
+_LONGEST_LINE = 2000
+"""Characters of one line that a report keeps; the log file has the whole."""
+
 
 class WorkerOutputs:
     """Follows the files of one attempt after the other; ``logs`` is the group of that name."""
@@ -59,12 +62,15 @@ class WorkerOutputs:
     def last_lines(self, attempt: int, local_rank: int) -> list[str]:
         """The last lines of a worker's standard error; none where it went to the terminal."""
         folder = self._planner.worker_dir(attempt, local_rank)
-        return [] if folder is None else last_lines(folder / "stderr.log", self._logs["tail_lines"])
+        if folder is None:
+            return []
+        lines = last_lines(folder / "stderr.log", self._logs["tail_lines"])
+        return [line[:_LONGEST_LINE] for line in lines]
 
     def error_file(self, attempt: int, local_rank: int) -> str:
         """Path of a worker's error file; empty when there is none."""
         folder = self._planner.worker_dir(attempt, local_rank)
-        return str(folder / "error.json") if folder and (folder / "error.json").exists() else ""
+        return str(folder / "error.json") if folder and (folder / "error.json").is_file() else ""
 
     def discard_passing(self) -> None:
         """With ``logs=console`` nothing is kept; to be called when all has been shown."""

@@ -61,9 +61,17 @@ class Prepared:
     def _log_mode(self) -> str:
         """A single worker on a terminal gets the terminal itself: bars, colours, debuggers."""
         logs = self.values["logs"]
-        alone = self.spec.local_world_size == 1 and os.isatty(0) and os.isatty(1)
+        alone = self.spec.local_world_size == 1 and _has_terminal()
         passes = logs["mode"] == "tee" and logs["pass_through"] and alone
         return "terminal" if passes else str(logs["mode"])
+
+
+def _has_terminal() -> bool:
+    """In the background the terminal's keys belong to somebody else."""
+    try:
+        return os.isatty(0) and os.isatty(1) and os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:  # not the terminal of this session
+        return False
 
 
 def prepare(

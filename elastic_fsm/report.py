@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Report", "make_report", "render"]
 
 _WIDTH = 78
+_LONGEST_LINE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def make_report(
             "run_id": run_id,
             "host": host,
             "state": result.state.value,
-            "final_state": agent.machine.state.name,
+            "final_state": _final_state(agent, result),
             "exit_code": exit_code,
             "why": why,
             "error": agent.error,
@@ -52,6 +53,12 @@ def make_report(
             "attempts": [_attempt(attempt, host) for attempt in agent.history],
         }
     )
+
+
+def _final_state(agent: Agent, result: RunResult) -> str:
+    """The machine's, unless the agent lost control before it reached one."""
+    state = agent.machine.state
+    return state.name if state.final else result.state.value
 
 
 def _attempt(attempt: Attempt, host: str) -> dict[str, Any]:
@@ -159,11 +166,11 @@ def _causes(causes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield ""
         yield f"  cause: {_who(same)} {describe_exit(first['exit_code'])}"
         if first["message"]:
-            yield f"    {first['message']}"
+            yield f"    {_first_line(first['message'])}"
         detail = first["traceback"].splitlines() or first["stderr_tail"]
         if detail:
             yield "    its traceback:" if first["traceback"] else "    its last lines of stderr:"
-            yield from (f"    | {line}" for line in detail)
+            yield from (f"    | {_shortened(line)}" for line in detail)
 
 
 def _alike(causes: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
@@ -176,7 +183,16 @@ def _alike(causes: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]
 
 def _gist(cause: Mapping[str, Any]) -> str:
     tail = cause["stderr_tail"]
-    return str(cause["message"] or (tail[-1] if tail else ""))
+    return _first_line(cause["message"] or (tail[-1] if tail else ""))
+
+
+def _first_line(text: str) -> str:
+    """Of a message of many lines; the traceback below holds the others."""
+    return _shortened(text.partition("\n")[0])
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} …"
 
 
 def _who(same: Sequence[Mapping[str, Any]]) -> str:

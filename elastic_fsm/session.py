@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
+_PATIENCE = 5.0
+
 
 class Session:
     """One run, from the banner to the final report."""
@@ -61,10 +63,10 @@ class Session:
     def run(self, *, sole_owner: bool) -> RunResult:
         self.console.say(_banner(self.prepared, self.folder))
         loop = Loop(SystemClock())
-        signals = self._signals(loop)
+        signals = self._signals(loop, children=sole_owner)
         signals.start()
         try:
-            agent = self._agent(loop, sole_owner=sole_owner)
+            agent = self._agent(loop, signals, sole_owner=sole_owner)
             if self.planner.log_mode != "terminal":  # the terminal belongs to a worker then
                 self.console.status(lambda: _status(agent))
             result = agent.run()
@@ -77,16 +79,16 @@ class Session:
         self._show_report(agent, report, _hint(agent, result))
         return result
 
-    def _signals(self, loop: Loop) -> Signals:
+    def _signals(self, loop: Loop, *, children: bool) -> Signals:
         """Not one of the agent's sources: they are kept until the report has been written."""
         prepared = self.prepared
         names = {*prepared.values["stop"]["signals"], *prepared.machine.rules.signals}
-        signals = Signals(loop, names)
+        signals = Signals(loop, names, children=children)
         if not signals.available:
             self.console.say("not in the main thread: signals to this process are not taken up")
         return signals
 
-    def _agent(self, loop: Loop, *, sole_owner: bool) -> Agent:
+    def _agent(self, loop: Loop, signals: Signals, *, sole_owner: bool) -> Agent:
         prepared, values = self.prepared, self.prepared.values
         exits = Exits(loop)
         journal = Journal(self.folder.journal, self.console.say)
@@ -100,6 +102,7 @@ class Session:
             bystanders=commands.pids,
         )
         commands.env.update(launcher.marking)
+        signals.on_child = launcher.child_ended
         return Agent(
             spec=prepared.spec,
             node=prepared.node,
@@ -142,13 +145,21 @@ class Session:
             why=self.why,
             exit_code=result.exit_code,
         )
-        with suppress(OSError):  # the text below says the same
-            self.folder.report.write_text(json.dumps(report.to_dict(), indent=1))
+        text = json.dumps(report.to_dict(), indent=1)
+        unfinished = self.folder.report.with_suffix(".part")
+        try:  # whole or not at all
+            unfinished.write_text(text, encoding="utf-8")
+            unfinished.replace(self.folder.report)
+        except OSError as error:
+            self.console.say(f"the report cannot be written: {error}")
+            with suppress(OSError):
+                unfinished.unlink()
         return report
 
     def _show_report(self, agent: Agent, report: Report, hint: str) -> None:
         self.console.status(None)
-        self.console.drain()
+        # A console that takes nothing must not keep an agent that was told to stop.
+        self.console.drain(_PATIENCE if agent.ending_signal else None)
         self.outputs.discard_passing()
         places = [("report", shown(self.folder.report)), ("journal", shown(self.folder.journal))]
         if agent.history:

@@ -20,7 +20,9 @@ MASK = "***"
 
 # `tokenizer` is no token: TOKENIZERS_PARALLELISM is on half of all machines.
 _SECRET = re.compile(
-    r"token(?!iz)|secret|passw(or)?d|api_?key|access_?key|credential|private", re.IGNORECASE
+    r"token(?!iz)|secret|passw(or)?d|pgpass|api_?key|access_?key|credential|private"
+    r"|(?:^|[_-])(?:key|pwd|pass|auth)(?:$|[_-])",
+    re.IGNORECASE,
 )
 _URL = re.compile(r"(?P<start>\b[a-z][a-z0-9+.-]*://[^\s/:@]*):[^\s/@]+@", re.IGNORECASE)
 _OPTION = re.compile(r"(?P<name>-{0,2}[\w.-]+)(?:=(?P<value>.*))?", re.DOTALL)

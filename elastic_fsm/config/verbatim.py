@@ -16,7 +16,7 @@ __all__ = ["decode", "encode", "is_verbatim", "text_of"]
 
 _OPEN, _CLOSE = "\ue0f0", "\ue0f1"
 _ENCODED = re.compile(f"{_OPEN}([0-9a-f]*){_CLOSE}")
-_PATHS = re.compile(r"spec\.(entrypoint|args\.\d+|env\..+|worker_env\.\d+\..+)", re.DOTALL)
+_PATHS = re.compile(r"spec\.(entrypoint|args\.\d+|env\..*|worker_env\.\d+\..*)", re.DOTALL)
 
 
 def is_verbatim(path: str) -> bool:

@@ -15,6 +15,7 @@ their own.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING
 from elastic_fsm.launchers.procfs import all_stats, has_mark, read_stat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from elastic_fsm.launchers.procfs import Stat
 
@@ -37,8 +38,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _ROUNDS = 1000
 _PAUSE = 0.01
 _CODE = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from elastic_fsm.launchers.guardian import main; main(sys.argv[2])"
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from elastic_fsm.launchers.guardian import main; main(sys.argv[2], int(sys.argv[3]))"
 )
 
 
@@ -49,7 +50,7 @@ class Guardian:
         root = str(Path(__file__).parents[2])
         # Its own session and no terminal: what stops the agent must not stop its guardian.
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _CODE, root, mark],
+            [sys.executable, "-I", "-S", "-c", _CODE, root, mark, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -82,16 +83,16 @@ class Guardian:
             os.write(self._process.stdin.fileno(), line.encode())
 
 
-def main(mark: str) -> None:
+def main(mark: str, agent: int) -> None:
     """The guardian's side: wait for the agent's end, then leave nothing of its workers."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     workers: dict[int, int] = {}
-    for line in sys.stdin:
+    for line in _lines(agent):
         if line == "done\n":
             return
-        pid, started = line.split()
-        workers[int(pid)] = int(started)
+        worker, started = line.split()
+        workers[int(worker)] = int(started)
     for _ in range(_ROUNDS):
         victims = _victims(all_stats(), workers, mark)
         if not victims:
@@ -100,6 +101,21 @@ def main(mark: str) -> None:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_PAUSE)
+
+
+def _lines(agent: int) -> Iterator[str]:
+    """What the agent says, until it is gone; a process that it forked may still hold the pipe."""
+    poller = select.poll()
+    poller.register(0, select.POLLIN)
+    with suppress(OSError, AttributeError):
+        poller.register(os.pidfd_open(agent), select.POLLIN)
+    buffer = b""
+    while True:
+        ready = [fd for fd, _ in poller.poll()]
+        if 0 not in ready or not (data := os.read(0, 4096)):
+            return
+        *lines, buffer = (buffer + data).split(b"\n")
+        yield from (f"{line.decode()}\n" for line in lines)
 
 
 def _victims(stats: Mapping[int, Stat], workers: Mapping[int, int], mark: str) -> set[int]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from elastic_fsm.launchers.base import ExitWatcher, LaunchPlan, WorkerPlan
-    from elastic_fsm.loop import Loop
+    from elastic_fsm.loop import Loop, Timer
 
 __all__ = ["MARK", "SubprocessLauncher"]
 
@@ -29,6 +29,7 @@ MARK = "ELASTIC_FSM_WORKER"
 """Environment variable by which everything that a worker starts can be found again."""
 
 _CLOSE_SECONDS = 5.0
+_ORPHANS_SECONDS = 1.0
 
 
 class _Process:
@@ -68,6 +69,7 @@ class SubprocessLauncher(Launcher):
         self._attempt = -1
         self._stop: Stop | None = None
         self._oom_kills: int | None = None
+        self._look: Timer | None = None
         self._strays = Strays(self._mark, sole_owner=sole_owner)
         self._strays.adopt()
         self._guardian: Guardian | None = Guardian(self._mark)
@@ -110,6 +112,19 @@ class SubprocessLauncher(Launcher):
         """See :meth:`Launcher.kill`."""
         if self._stop is not None:
             self._stop.kill()
+
+    def child_ended(self) -> None:
+        """Perhaps an orphan of a worker, which nobody else would reap: look, a second later.
+
+        So a restart waits for nothing, and a burst of ends costs one look.
+        """
+        if self._look is None:
+            self._look = self._loop.call_later(_ORPHANS_SECONDS, self._reap_orphans)
+
+    def _reap_orphans(self) -> None:
+        self._look = None
+        if self._stop is None and self._guardian is not None:
+            self._strays.find({*self._processes, *self._others()}, self._processes)
 
     def close(self) -> list[int]:
         """See :meth:`Launcher.close`."""

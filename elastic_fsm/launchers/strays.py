@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,36 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37
 
 
+class _Subreaper:
+    """This process as subreaper, for as long as any run in it wants that."""
+
+    _lock = threading.Lock()
+    _runs = 0
+    _was_one = False
+
+    @classmethod
+    def enter(cls) -> bool:
+        """One more run wants it; False where the kernel cannot do it."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        with cls._lock:
+            if cls._runs == 0:
+                before = ctypes.c_int(0)
+                libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+                cls._was_one = bool(before.value)
+                if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+                    return False
+            cls._runs += 1
+        return True
+
+    @classmethod
+    def leave(cls) -> None:
+        """One run less; the last one gives it up, if it was not so before."""
+        with cls._lock:
+            cls._runs -= 1
+            if cls._runs == 0 and not cls._was_one:
+                ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
 class Strays:
     """Finds the orphans of workers among this process's children.
 
@@ -41,29 +72,25 @@ class Strays:
     def __init__(self, mark: str, *, sole_owner: bool) -> None:
         self._mark = mark
         self._sole_owner = sole_owner
-        self._was_subreaper: bool | None = None
+        self._adopts = False
 
     def adopt(self) -> None:
         """Become the parent of all orphans below this process; undone by :meth:`release`."""
-        if sys.platform == "linux":
-            libc = ctypes.CDLL(None, use_errno=True)
-            before = ctypes.c_int(0)
-            libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
-            if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0:
-                self._was_subreaper = bool(before.value)
+        if sys.platform == "linux" and not self._adopts:
+            self._adopts = _Subreaper.enter()
 
     def release(self) -> None:
-        """Be what this process was before."""
-        if self._was_subreaper is False:
-            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-        self._was_subreaper = None
+        """Be what this process was before, unless another run needs it still."""
+        if self._adopts:
+            _Subreaper.leave()
+        self._adopts = False
 
     def find(self, known: Collection[int], sessions: Collection[int]) -> list[int]:
         """Living children that are neither ``known`` nor the user's own; ended ones are reaped.
 
         ``sessions`` are the pids of the workers, each the leader of a session.
         """
-        if self._was_subreaper is None:
+        if not self._adopts:
             return []
         unknown = [pid for pid in _children() if pid not in known]
         return [pid for pid in unknown if self._is_living_stray(pid, sessions)]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Exits", "exit_status"]
 
+_UNKNOWN = 255
+
 
 def exit_status(pid: int) -> int | None:
     """The exit code of a child that has ended (-n: signal n), without reaping it; else None.
@@ -75,7 +77,10 @@ class Exits(Source):
             self.forget(pid)
 
     def _readable(self, pid: int, on_exit: OnExit) -> None:
-        code = exit_status(pid)
+        try:
+            code = exit_status(pid)
+        except ChildProcessError:  # somebody else in this program has reaped it
+            code = _UNKNOWN
         if code is not None:
             self.forget(pid)
             on_exit(pid, code)

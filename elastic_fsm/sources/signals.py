@@ -8,6 +8,7 @@ that it goes to the front of the inbox. A signal that was ignored when the agent
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
@@ -18,7 +19,7 @@ from elastic_fsm.events import Event
 from elastic_fsm.sources.base import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from elastic_fsm.loop import Loop
 
@@ -26,17 +27,20 @@ __all__ = ["Signals"]
 
 
 class Signals(Source):
-    """Posts ``signal_received`` for the named signals.
+    """Posts ``signal_received`` for the named signals; with ``children`` it calls ``on_child``
+    when a child ends. Bytes of other signals go to whoever read the wake-up descriptor before.
 
     Handlers belong to the main thread; started in another one, it watches nothing, and the
     caller should say so (:attr:`available`).
     """
 
-    def __init__(self, loop: Loop, names: Iterable[str]) -> None:
+    def __init__(self, loop: Loop, names: Iterable[str], *, children: bool = False) -> None:
         self._loop = loop
         self._numbers = [signal.Signals[name] for name in sorted(set(names))]
         self._old_handlers: dict[int, Any] = {}
         self._old_wakeup = -1
+        self._children = children
+        self.on_child: Callable[[], None] = _do_nothing
         self._read: socket.socket | None = None
         self._write: socket.socket | None = None
 
@@ -54,6 +58,9 @@ class Signals(Source):
         self._write.setblocking(False)
         self._loop.watch(self._read, self._post_all)
         self._old_wakeup = signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
+        _LISTENING.add(self)
+        if self._children:
+            self._old_handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, _do_nothing)
         for number in self._numbers:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._old_handlers[number] = signal.signal(number, _do_nothing)
@@ -62,11 +69,8 @@ class Signals(Source):
         """Give the signals back to whoever had them, also those that nobody has taken up yet."""
         if self._read is None or self._write is None:
             return
-        taken = set(self._old_handlers)
-        for number, handler in self._old_handlers.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        self._old_handlers.clear()
-        signal.set_wakeup_fd(self._old_wakeup)
+        taken = set(self._old_handlers) - {signal.SIGCHLD}
+        self._give_back(self._old_wakeup)
         late = taken.intersection(self._numbers_read())
         self._loop.unwatch(self._read)
         self._read.close()
@@ -75,18 +79,45 @@ class Signals(Source):
         for number in late:
             signal.raise_signal(number)
 
+    def _give_back(self, wakeup: int) -> None:
+        _LISTENING.discard(self)
+        for number, handler in self._old_handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._old_handlers.clear()
+        signal.set_wakeup_fd(wakeup)
+
     def _numbers_read(self) -> bytes:
         with suppress(BlockingIOError):
             return self._read.recv(4096) if self._read else b""
         return b""
 
+    def _pass_on(self, number: int) -> None:
+        """An event loop around this run may wait for a signal of its own."""
+        if self._old_wakeup >= 0:
+            with suppress(OSError):
+                os.write(self._old_wakeup, bytes([number]))
+
     def _post_all(self) -> None:
         # Last first, since each goes to the front.
         for number in reversed(self._numbers_read()):
-            if number in self._old_handlers:
+            if number not in self._old_handlers:
+                self._pass_on(number)
+            elif number == signal.SIGCHLD:
+                self.on_child()
+            else:
                 name = signal.Signals(number).name
                 self._loop.post_first(Event("signal_received", {"signal": name}))
 
 
-def _do_nothing(number: int, frame: Any) -> None:
+def _forget_in_child() -> None:
+    """A child forked by the user's program shares our socket: its signals must not be ours."""
+    for signals in list(_LISTENING):
+        signals._give_back(-1)
+
+
+_LISTENING: set[Signals] = set()
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def _do_nothing(*_: Any) -> None:
     """The wake-up descriptor has already told everything."""

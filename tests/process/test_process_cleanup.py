@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 from process_harness import MARK, Reader, Watch, is_alive
 
@@ -198,3 +201,18 @@ def test_a_program_of_the_users_own_keeps_its_children(scene):
     run = scene.run("program.py", argv=[sys.executable])
     assert run.code == 0, run.err
     assert not scene.survivors()
+
+
+WAIT = 'echo $$ >"$BELL"; read x <"$GATE"'
+
+
+def test_orphans_that_end_by_themselves_do_not_pile_up(scene):
+    """The agent is their parent now: nobody else would reap them, for weeks."""
+    run = scene.start("--", "sh", "-c", "for i in 1 2 3 4 5; do (sleep 0 &); done; " + WAIT)
+    scene.bell.wait()
+    ended = time.monotonic() + 20
+    while zombies := [c for c in psutil.Process(run.pid).children() if c.status() == "zombie"]:
+        assert time.monotonic() < ended, zombies
+        select.select([], [], [], 0.05)  # nothing tells when a zombie is gone
+    scene.gate.open()
+    assert run.wait() == 0
