@@ -67,11 +67,13 @@ class Prepared:
 
 
 def _has_terminal() -> bool:
-    """In the background the terminal's keys belong to somebody else."""
-    try:
-        return os.isatty(0) and os.isatty(1) and os.tcgetpgrp(0) == os.getpgrp()
-    except OSError:  # not the terminal of this session
+    """In the background of a shell the terminal's keys belong to somebody else."""
+    if not (os.isatty(0) and os.isatty(1)):
         return False
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:  # not the terminal of our session: no shell shares it out
+        return True
 
 
 def prepare(

@@ -83,12 +83,12 @@ class Guardian:
             os.write(self._process.stdin.fileno(), line.encode())
 
 
-def main(mark: str, agent: int) -> None:
+def main(mark: str, agent: int, pipe: int = 0) -> None:
     """The guardian's side: wait for the agent's end, then leave nothing of its workers."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     workers: dict[int, int] = {}
-    for line in _lines(agent):
+    for line in _lines(agent, pipe):
         if line == "done\n":
             return
         worker, started = line.split()
@@ -103,16 +103,16 @@ def main(mark: str, agent: int) -> None:
         time.sleep(_PAUSE)
 
 
-def _lines(agent: int) -> Iterator[str]:
+def _lines(agent: int, pipe: int) -> Iterator[str]:
     """What the agent says, until it is gone; a process that it forked may still hold the pipe."""
     poller = select.poll()
-    poller.register(0, select.POLLIN)
+    poller.register(pipe, select.POLLIN)
     with suppress(OSError, AttributeError):
         poller.register(os.pidfd_open(agent), select.POLLIN)
     buffer = b""
     while True:
         ready = [fd for fd, _ in poller.poll()]
-        if 0 not in ready or not (data := os.read(0, 4096)):
+        if pipe not in ready or not (data := os.read(pipe, 4096)):
             return
         *lines, buffer = (buffer + data).split(b"\n")
         yield from (f"{line.decode()}\n" for line in lines)

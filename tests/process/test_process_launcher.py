@@ -6,7 +6,6 @@ import ctypes
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 from process_harness import WAIT, Watch, is_alive
@@ -356,14 +355,12 @@ def test_a_guardian_gives_up_what_it_cannot_kill(monkeypatch, scene):
     other = subprocess.Popen(["sleep", "600"], env=scene.env)
     read, write = os.pipe()
     os.close(write)
-    stdin = os.fdopen(read)
-    monkeypatch.setattr(sys, "stdin", stdin)
     monkeypatch.setattr(os, "kill", lambda pid, number: None)
     monkeypatch.setattr(signal, "signal", lambda number, handler: None)
     monkeypatch.setattr(guardian, "_ROUNDS", 3)
-    guardian.main(scene.mark)
+    guardian.main(scene.mark, os.getpid(), read)
     monkeypatch.undo()
-    stdin.close()
+    os.close(read)
     assert other.poll() is None
     other.kill()
     other.wait()

@@ -224,3 +224,12 @@ def test_closed_streams_lead_nowhere(scene):
     assert (run.node / "agent.pid").read_text().strip().isdigit()
     assert run.log(1) == "out 1\n"
     assert run.log(1, stream="stderr") == "err 1\n"
+
+
+def test_in_the_background_of_a_shell_the_terminal_is_not_touched(scene):
+    """Its keys are the shell's: a worker that read them would steal what is typed."""
+    code = "import os; print(os.isatty(0), os.isatty(1))"
+    agent = f"{sys.executable} -m elastic_fsm run -- {sys.executable} -c '{code}'"
+    run = scene.terminal(argv=["setsid", "--ctty", "--wait", "bash", "-mc", f"{agent} & wait"])
+    assert run.wait() == 0
+    assert "[default0]: False False" in run.out
