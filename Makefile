@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_DIR ?= elastic_runs/demo
 
-.PHONY: help demo test test-pythons lint format types pages machine-pages package benchmarks clean
+.PHONY: help demo test test-pythons test-3.12 test-3.13 lint format types pages machine-pages package benchmarks clean
 
 help:
 	@echo "make demo        four workers train, one crashes, the run resumes"
@@ -44,16 +44,17 @@ test: $(VENV)/.test $(XSTATE)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # The other Pythons, where they are found; there is one torch build only, so its tests are left out.
-test-pythons: $(XSTATE)
-	@for version in 3.12 3.13; do \
-	  python=; for candidate in python$$version $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python; do \
-	    if $$candidate -c '' 2>/dev/null; then python=$$candidate; fi; \
-	  done; \
-	  if [ -z "$$python" ]; then echo "no Python $$version here, its tests are left out"; continue; fi; \
-	  $$python -m venv $(VENV)-$$version && \
-	  $(VENV)-$$version/bin/python -m pip install --quiet --editable '.[test]' && \
-	  $(VENV)-$$version/bin/python -m pytest -q -m 'not torch' $(PYTEST_ARGS) || exit 1; \
-	done
+test-pythons:
+	$(MAKE) --jobs=2 --output-sync=target test-3.12 test-3.13
+
+test-3.12 test-3.13: test-%: $(XSTATE)
+	@python=; for candidate in python$* $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$*.*/bin/python; do \
+	  if $$candidate -c '' 2>/dev/null; then python=$$candidate; fi; \
+	done; \
+	if [ -z "$$python" ]; then echo "no Python $* here, its tests are left out"; exit 0; fi; \
+	$$python -m venv $(VENV)-$* && \
+	$(VENV)-$*/bin/python -m pip install --quiet --editable '.[test]' && \
+	$(VENV)-$*/bin/python -m pytest -q -m 'not torch' $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
