@@ -317,8 +317,14 @@ class Agent:
         self.group.begin_attempt(self.group.attempt + 1)
 
     def plan(self) -> LaunchPlan:
-        """The plan of the current attempt, which begins here for the history."""
+        """The plan of the current attempt, which begins here for the history.
+
+        Raises ``RuntimeError`` when its workers have been started before: what is known of
+        those would be taken for the new ones.
+        """
         group = self.group
+        if self.history and self.history[-1].number == group.attempt:
+            raise RuntimeError("workers are started twice, with no join_rendezvous in between")
         world_size = group.world.size if group.world else group.spec.local_world_size
         self.history.append(Attempt(group.attempt, world_size, self.loop.clock.wall()))
         return self.planner.plan(group, restart_count=self.restarts_used)

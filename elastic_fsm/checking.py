@@ -54,6 +54,7 @@ def run_verb(argv: Sequence[str]) -> tuple[str, int]:
         fix = did_you_mean(kind, FORMATS)
         raise BadInput.of(f"unknown format {kind!r}", where="command line", fix=fix)
     words = split_words(rest)
+    words.refuse_command()
     if "help" in words.flags:
         return _HELP, 0
     checked = _Checked(*_composed(words.overrides, words.job_file))

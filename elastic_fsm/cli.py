@@ -64,6 +64,9 @@ def run_command_line(argv: Sequence[str]) -> int:
     _open_standard_streams()
     try:
         return _dispatch(argv)
+    except BrokenPipeError:  # whoever was reading has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that nothing more is said at exit
+        return 141
     except OSError as error:  # no current folder, no more processes, a closed or full console
         _say(f"elastic-fsm: {error}")
         return 2
@@ -148,6 +151,7 @@ def _config(argv: Sequence[str]) -> int:
     from elastic_fsm.config import compose
 
     words = _words(argv)
+    words.refuse_command()
     composed = compose(words.overrides, job_file=words.job_file)
     print(composed.to_yaml(origin="origin" in words.flags), end="")
     return 0

@@ -176,7 +176,7 @@ def _objects(
     for number, line in enumerate(lines, start=1):
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict):
             yield number, value

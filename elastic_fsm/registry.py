@@ -87,6 +87,8 @@ def action(
     to. An ``optional`` action (a note, a notification) that raises is only journalled. ``check``
     is that of a condition.
     """
+    if isinstance(answers, str) or isinstance(tells, str):
+        raise TypeError('answers and tells are lists of events: answers=["dug_out"]')
     declared = {"answers": tuple(answers), "tells": tuple(tells)}
     return _mark("action", function, **declared, optional=optional, check=check)
 
@@ -106,7 +108,20 @@ def _mark(kind: Kind, function: F | None, **declared: Any) -> Any:
 
 
 def _rule(kind: Kind, function: Callable[..., Any], **declared: Any) -> Rule:
-    arguments = list(inspect.signature(function).parameters.values())[_SUPPLIED[kind] :]
+    arguments = list(inspect.signature(function).parameters.values())
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise TypeError(f"{function.__name__} must be a plain function: nobody awaits a {kind}")
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    if [a.kind in kinds for a in arguments[: _SUPPLIED[kind]]] != [True] * _SUPPLIED[kind]:
+        supplied = {
+            "condition": "(event, facts)",
+            "action": "(agent, event)",
+            "delay": "(facts, settings)",
+        }
+        raise TypeError(
+            f"{function.__name__} must begin with {supplied[kind]}, as every {kind} does"
+        )
+    del arguments[: _SUPPLIED[kind]]
     return Rule(
         kind=kind,
         name=function.__name__,

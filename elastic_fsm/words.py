@@ -34,6 +34,13 @@ class RunWords:
     inject: Path | None = None
     flags: set[str] = field(default_factory=set)
 
+    def refuse_command(self) -> None:
+        """For verbs that start nothing. Raises :class:`BadInput` when there is a command."""
+        if self.command:
+            word = self.command[0]
+            fix = f"a job file is named by -c {word}" if word.endswith((".yaml", ".yml")) else ""
+            raise _bad(f"{word!r} means nothing here", fix)
+
 
 def split_words(argv: Sequence[str]) -> RunWords:
     """Take a command line apart. Raises :class:`BadInput` for an option that does not exist."""

@@ -70,7 +70,7 @@ class Happenings:
             asked = here.asked if event in _LEAVES_OPEN else here.asked - {name}
             after = replace(here, asked=asked)
             if event == "workers_stopped":
-                gone = Workers.DONE if here.workers is Workers.DONE else Workers.NONE
+                gone = Workers.ENDED if here.workers.running else here.workers
                 after = replace(after, workers=gone, asked=asked - {_START})
             yield from self._steps(after, event, {}, is_stop=name == _STOP)
         if name == _START and here.workers.running:
@@ -90,7 +90,7 @@ class Happenings:
             for code, stopped in kinds:
                 good = code == 0 and here.workers is Workers.RUN
                 running = Workers.RUN if good else Workers.HURT
-                ended = Workers.DONE if good else Workers.NONE
+                ended = Workers.DONE if good else Workers.ENDED
                 after = replace(here, workers=ended if last else running)
                 data = {"exit_code": code, "stopped_by_agent": stopped, "last": last}
                 yield from self._steps(after, "worker_exited", data)
@@ -171,6 +171,10 @@ class Happenings:
             if here.workers.running:
                 outcome.broken_claim = "groups"
                 outcome.what = f"{outcome.move.dest} starts workers while others still run"
+            elif here.workers is not Workers.NONE:
+                outcome.broken_claim = "groups"
+                again = "starts workers again, with no join_rendezvous before it"
+                outcome.what = f"{outcome.move.dest} {again}"
             here = replace(here, workers=Workers.RUN)
         asks = bool(self._events_of(name))
         outcome.after = replace(here, asked=here.asked | {name}) if asks else here

@@ -24,10 +24,11 @@ CLAIMS: Mapping[str, str] = {
 class Workers(Enum):
     """What is known of the workers of the current attempt."""
 
-    NONE = "none run"
+    NONE = "none were started"
     RUN = "all that ended, ended with 0"
     HURT = "some run; some failed or were stopped"
     DONE = "all ended with 0"
+    ENDED = "all ended, not all with 0"
 
     @property
     def running(self) -> bool:

@@ -35,13 +35,14 @@ _ORPHANS_SECONDS = 1.0
 class _Process:
     """A worker that was started and has not been reaped."""
 
-    __slots__ = ("exit_code", "plan", "popen", "stopped_by_agent")
+    __slots__ = ("exit_code", "plan", "popen", "stopped_by_agent", "told")
 
     def __init__(self, plan: WorkerPlan, popen: subprocess.Popen[bytes]) -> None:
         self.plan = plan
         self.popen = popen
         self.exit_code: int | None = None
         self.stopped_by_agent = False
+        self.told = ""  # the last signal that it was sent without being stopped
 
 
 class SubprocessLauncher(Launcher):
@@ -105,6 +106,7 @@ class SubprocessLauncher(Launcher):
             if local_rank in (None, process.plan.local_rank) and self._is_alive(pid)
         ]
         for pid in chosen:
+            self._processes[pid].told = signal
             signal_group(pid, signals.Signals[signal])
         return len(chosen)
 
@@ -112,6 +114,14 @@ class SubprocessLauncher(Launcher):
         """See :meth:`Launcher.kill`."""
         if self._stop is not None:
             self._stop.kill()
+
+    def _explain(self, exit_code: int, told: str) -> str:
+        """Where a deadly signal may have come from."""
+        if told and exit_code == -signals.Signals[told]:
+            return "sent by the agent, as the machine or a scenario asked"
+        if exit_code == -signals.SIGKILL:
+            return explain_sigkill(self._oom_kills, oom_kills())
+        return ""
 
     def child_ended(self) -> None:
         """Perhaps an orphan of a worker, which nobody else would reap: look, a second later.
@@ -173,8 +183,7 @@ class SubprocessLauncher(Launcher):
         process = self._processes[pid]
         process.exit_code = exit_code
         stopped = process.stopped_by_agent
-        killed = exit_code == -signals.SIGKILL and not stopped
-        reason = explain_sigkill(self._oom_kills, oom_kills()) if killed else ""
+        reason = "" if stopped else self._explain(exit_code, process.told)
         self._post_exit(
             process.plan.local_rank, pid, exit_code, stopped_by_agent=stopped, reason=reason
         )

@@ -60,7 +60,7 @@ class _Circles:
     def observe(self, record: Mapping[str, Any]) -> None:
         """A record of the journal."""
         now = self._clock.now()
-        self._count += 1
+        self._count += record.get("outcome") == "step"
         self._count_now = self._count_now + 1 if now == self._now else 0
         self._now = now
         too_many = self._count > _MOST_EVENTS and not self._has_end

@@ -111,8 +111,13 @@ class ScriptedLauncher(Launcher):
         takes, code = {**self.on_signal, **kill}.get(signal, (None, 0))
         for rank in reached:
             if takes is not None:
-                self._loop.call_later(takes, functools.partial(self.exits, rank, code))
+                end = functools.partial(self._exits_of_signal, rank, self._alive[rank], code)
+                self._loop.call_later(takes, end)
         return len(reached)
+
+    def _exits_of_signal(self, local_rank: int, pid: int, code: int) -> None:
+        if self._alive.get(local_rank) == pid:  # a later attempt has workers of its own
+            self.exits(local_rank, code)
 
     def kill(self) -> None:
         """See :meth:`Launcher.kill`."""

@@ -13,8 +13,10 @@ import pytest
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.failures import ProcessFailure
 from elastic_fsm.loop import Loop
+from elastic_fsm.registry import action, condition, delay
 from elastic_fsm.sources.exits import Exits
 from elastic_fsm.sources.signals import Signals
+from elastic_fsm.testing import Scenario
 
 
 @pytest.fixture
@@ -115,3 +117,28 @@ def is_subreaper() -> bool:
     value = ctypes.c_int()
     ctypes.CDLL(None).prctl(37, ctypes.byref(value), 0, 0, 0)
     return bool(value.value)
+
+
+@pytest.mark.parametrize("kind", [condition, action, delay])
+def test_a_rule_that_nobody_could_call_is_refused_where_it_is_written(kind):
+    async def later(first, second): ...
+
+    def too_short(only): ...
+
+    with pytest.raises(TypeError, match="nobody awaits"):
+        kind(later)
+    with pytest.raises(TypeError, match="must begin with"):
+        kind(too_short)
+
+
+def test_answers_are_a_list():
+    with pytest.raises(TypeError, match="lists of events"):
+        action(answers="dug_out")
+
+
+def test_workers_are_not_started_twice_in_one_attempt():
+    run = Scenario("elastic", workers=2)
+    run.exits(0, code=1, at=5)
+    run.play()
+    with pytest.raises(RuntimeError, match="started twice"):
+        run.agent.plan()
