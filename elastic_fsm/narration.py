@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.failures import describe_exit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["because", "state_change"]
+__all__ = ["because", "ranges", "state_change"]
 
 
 def state_change(record: Mapping[str, Any]) -> str | None:
@@ -20,6 +20,17 @@ def state_change(record: Mapping[str, Any]) -> str | None:
         return None
     arrow = f"{record['source']} -> {record['dest']} [{record['transition']}]"
     return f"{arrow} {because(record)}"
+
+
+def ranges(ranks: Sequence[int]) -> str:
+    """Sorted ranks in short: ``0-3, 7``."""
+    parts: list[list[int]] = []
+    for rank in ranks:
+        if parts and rank == parts[-1][-1] + 1:
+            parts[-1].append(rank)
+        else:
+            parts.append([rank])
+    return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else f"{p[0]}" for p in parts)
 
 
 def because(record: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.failures import describe_exit, signal_name
 from elastic_fsm.group import WorkerState
+from elastic_fsm.narration import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -202,7 +203,7 @@ def _who(same: Sequence[Mapping[str, Any]]) -> str:
             f"rank {first['rank']} (local rank {first['local_rank']}) on {first['host']}, "
             f"pid {first['pid']},"
         )
-    ranks = _ranges(sorted(cause["rank"] for cause in same))
+    ranks = ranges(sorted(cause["rank"] for cause in same))
     return (
         f"{len(same)} ranks, {ranks}, on {first['host']} "
         f"(first: rank {first['rank']}, pid {first['pid']}),"
@@ -215,15 +216,4 @@ def _consequences(ended: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for stopped, how in ((True, "stopped by the agent"), (False, "ended by the same signal")):
         ranks = sorted(one["rank"] for one in ended if one["stopped_by_agent"] is stopped)
         if ranks:
-            yield f"  {how}: rank{'s' * (len(ranks) != 1)} {_ranges(ranks)}"
-
-
-def _ranges(ranks: Sequence[int]) -> str:
-    """``0-3, 7``."""
-    parts: list[list[int]] = []
-    for rank in ranks:
-        if parts and rank == parts[-1][-1] + 1:
-            parts[-1].append(rank)
-        else:
-            parts.append([rank])
-    return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else f"{p[0]}" for p in parts)
+            yield f"  {how}: rank{'s' * (len(ranks) != 1)} {ranges(ranks)}"

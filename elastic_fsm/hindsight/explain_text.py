@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.durations import say_duration
 from elastic_fsm.hindsight.explain import clock
-from elastic_fsm.hindsight.lines import ranges
+from elastic_fsm.narration import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

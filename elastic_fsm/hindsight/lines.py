@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.failures import signal_name
 from elastic_fsm.hindsight.story import Line
-from elastic_fsm.narration import because
+from elastic_fsm.narration import because, ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-__all__ = ["happened", "ranges", "tell"]
+__all__ = ["happened", "tell"]
 
 _UNLESS = "unless "
 
@@ -87,14 +87,3 @@ def _endings(facts: Mapping[str, Any]) -> str:
         how += " when stopped" if int(rank) in stopped else ""
         groups.setdefault(how, []).append(int(rank))
     return " / ".join(f"{ranges(sorted(ranks))} {how}" for how, ranks in groups.items())
-
-
-def ranges(ranks: Sequence[int]) -> str:
-    """``0-3, 7``."""
-    parts: list[list[int]] = []
-    for rank in ranks:
-        if parts and rank == parts[-1][-1] + 1:
-            parts[-1].append(rank)
-        else:
-            parts.append([rank])
-    return ", ".join(f"{p[0]}-{p[-1]}" if len(p) > 1 else f"{p[0]}" for p in parts)
