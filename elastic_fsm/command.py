@@ -63,7 +63,7 @@ def _check_script(script: str, folder: Path) -> Iterator[Problem]:
 
 def _check_module(name: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
     """Only the top-level name is looked for: looking deeper would import the user's package."""
-    if "PYTHON_EXEC" in os.environ or "PYTHONPATH" in spec["env"]:
+    if os.environ.get("PYTHON_EXEC") or "PYTHONPATH" in spec["env"]:
         return  # another interpreter, or another path, than ours
     top = name.partition(".")[0]
     # The interpreter of `-m` searches the workers' current folder, which ours need not.

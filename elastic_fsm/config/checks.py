@@ -35,8 +35,8 @@ _MINIMUM = {
 # A wait that must end; at the others, null stands for "never" or "no limit".
 _FINITE = {"restart.delay", "stop.window"}
 _PREFIX_WORDS = ("role", "rank", "local_rank", "host", "node_rank")
-# No process can handle these, so they cannot ask the agent for anything.
-_NOT_CATCHABLE = {"SIGKILL", "SIGSTOP"}
+# No process can handle the first two, and every end of a child sends the last.
+_NOT_CATCHABLE = {"SIGKILL", "SIGSTOP", "SIGCHLD"}
 
 
 def check(values: dict[str, Any]) -> list[Problem]:

@@ -29,6 +29,7 @@ from elastic_fsm.launchers.procfs import all_stats, has_mark, read_stat
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from elastic_fsm.launchers.base import ExitWatcher
     from elastic_fsm.launchers.procfs import Stat
 
 __all__ = ["Guardian", "main"]
@@ -37,6 +38,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 # What is still there after so long cannot be killed: it hangs in the kernel, or is another user's.
 _ROUNDS = 1000
 _PAUSE = 0.01
+_MOST_STARTS = 3
 _CODE = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from elastic_fsm.launchers.guardian import main; main(sys.argv[2], int(sys.argv[3]))"
@@ -44,19 +46,17 @@ _CODE = (
 
 
 class Guardian:
-    """The agent's side: starts the guardian and keeps it informed."""
+    """The agent's side: starts the guardian, keeps it informed, and replaces one that dies.
 
-    def __init__(self, mark: str) -> None:
-        root = str(Path(__file__).parents[2])
-        # Its own session and no terminal: what stops the agent must not stop its guardian.
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _CODE, root, mark, str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            cwd="/",
-        )
+    ``exits`` tells of its death; without it nobody notices.
+    """
+
+    def __init__(self, mark: str, exits: ExitWatcher | None = None) -> None:
+        self._mark = mark
+        self._exits = exits
+        self._workers: dict[int, int] = {}
+        self._starts = 0
+        self._process = self._start()
 
     @property
     def pid(self) -> int:
@@ -66,11 +66,45 @@ class Guardian:
     def add(self, pid: int) -> None:
         """A worker was started; the start time tells it from a later process of the same pid."""
         stat = read_stat(pid)
-        self._tell(f"{pid} {stat.started if stat else 0}\n")
+        self._workers[pid] = stat.started if stat else 0
+        self._tell(f"{pid} {self._workers[pid]}\n")
+
+    def forget(self, pid: int) -> None:
+        """A worker was reaped; a guardian that is started from now on need not know of it."""
+        self._workers.pop(pid, None)
 
     def dismiss(self) -> None:
         """The agent ends in good order; nothing is left to guard."""
+        if self._exits is not None:
+            self._exits.forget(self.pid)
         self._tell("done\n")
+        self._close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        root = str(Path(__file__).parents[2])
+        self._starts += 1
+        # Its own session and no terminal: what stops the agent must not stop its guardian.
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _CODE, root, self._mark, str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        )
+        if self._exits is not None:
+            self._exits.watch(process.pid, self._died)
+        return process
+
+    def _died(self, pid: int, exit_code: int) -> None:
+        """Somebody killed it: another takes over. One that cannot live is not tried for ever."""
+        self._close()
+        if self._starts < _MOST_STARTS:
+            self._process = self._start()
+            for worker, started in self._workers.items():
+                self._tell(f"{worker} {started}\n")
+
+    def _close(self) -> None:
         with suppress(OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()

@@ -73,7 +73,7 @@ class SubprocessLauncher(Launcher):
         self._look: Timer | None = None
         self._strays = Strays(self._mark, sole_owner=sole_owner)
         self._strays.adopt()
-        self._guardian: Guardian | None = Guardian(self._mark)
+        self._guardian: Guardian | None = Guardian(self._mark, exits)
         self._bystanders = bystanders
 
     def start(self, plan: LaunchPlan) -> None:
@@ -237,6 +237,8 @@ class SubprocessLauncher(Launcher):
             if process.exit_code is not None:
                 process.popen.wait()
                 del self._processes[pid]
+                if self._guardian is not None:
+                    self._guardian.forget(pid)
 
     def _post_exit(
         self,

@@ -74,7 +74,7 @@ def command_of(spec: WorkerSpec) -> list[str]:
     """The command line of every worker: a ``.py`` file runs under the agent's interpreter."""
     entrypoint = str(spec.entrypoint)
     arguments = [str(argument) for argument in spec.args]
-    python = os.environ.get("PYTHON_EXEC", sys.executable)
+    python = os.environ.get("PYTHON_EXEC") or sys.executable
     if spec.module:
         return [python, "-m", entrypoint, *arguments]
     if entrypoint.endswith(".py"):

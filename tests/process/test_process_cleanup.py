@@ -216,3 +216,25 @@ def test_orphans_that_end_by_themselves_do_not_pile_up(scene):
         select.select([], [], [], 0.05)  # nothing tells when a zombie is gone
     scene.gate.open()
     assert run.wait() == 0
+
+
+def test_a_guardian_that_is_killed_is_replaced(scene):
+    """Else a kill -9 of the agent would leave its workers behind, and nobody would know."""
+    run = scene.start("-n", "2", "--", "sh", "-c", 'echo $$ >"$BELL"; exec sleep "$SLEEP"')
+    workers = [int(pid) for pid in scene.bell.wait(2)]
+    run.enters("HEALTHY")
+    (guardian,) = (c for c in psutil.Process(run.pid).children() if c.pid not in workers)
+    watch = Watch([guardian.pid])
+    guardian.kill()
+    watch.ended()
+    ended = time.monotonic() + 20
+    while not (new := guardians(run.pid, {guardian.pid, *workers})):
+        assert time.monotonic() < ended
+        select.select([], [], [], 0.05)  # nothing tells when another process has been started
+    watch = Watch([*workers, *new])
+    scene.kill([run.pid], "SIGKILL")
+    watch.ended()
+
+
+def guardians(agent: int, others: set[int]) -> list[int]:
+    return [c.pid for c in psutil.Process(agent).children() if c.pid not in others]

@@ -93,7 +93,11 @@ def test_no_such_module(write, tmp_path):
         ("x = 1\n1 / 0\n", "ZeroDivisionError: division by zero", 3),
         ("raise SystemExit(3)\n", "SystemExit: 3", 2),
         ("def f():\n    raise KeyError('x')\nf()\n", "KeyError: 'x'", 3),
-        ("@condition\ndef f(event, facts):\n    pass\n@action(answer=['x'])\ndef g(): ...\n", "TypeError", 5),
+        (
+            "@condition\ndef f(event, facts):\n    pass\n@action(answer=['x'])\ndef g(): ...\n",
+            "TypeError",
+            5,
+        ),
     ],
     ids=["import", "syntax", "error", "exit", "deep", "decorator"],
 )
