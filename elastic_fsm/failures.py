@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ChildFailedError", "ProcessFailure", "describe_exit", "shell_code", "signal_name"]
+__all__ = [
+    "ChildFailedError",
+    "ProcessFailure",
+    "SignalException",
+    "describe_exit",
+    "shell_code",
+    "signal_name",
+]
 
 
 def signal_name(exit_code: int) -> str:
@@ -92,6 +99,14 @@ class ChildFailedError(Exception):
     def get_first_failure(self) -> tuple[int, ProcessFailure]:
         """The failure with the earliest timestamp, with its global rank."""
         return min(self.failures.items(), key=lambda item: item[1].timestamp)
+
+
+class SignalException(Exception):
+    """A stop signal reached the agent; ``sigval`` is which. Leaves ``run()`` of the torch API."""
+
+    def __init__(self, msg: str, sigval: signal.Signals) -> None:
+        super().__init__(msg)
+        self.sigval = sigval
 
 
 def read_error_file(path: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ The group is written by the agent alone, in answer to events.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
@@ -49,8 +50,14 @@ class WorkerState(StrEnum):
 class WorkerSpec:
     """What each worker of a role runs; the same on every node but for ``local_world_size``.
 
-    ``entrypoint`` is a program and ``args`` its arguments, in which ``${local_rank}`` is filled
-    in. Not torch's are ``module`` (the entrypoint is a module, as for ``python -m``), ``env``,
+    ``entrypoint`` is a program or a function, ``args`` its arguments; in those that are text
+    ``${local_rank}`` is filled in. ``rdzv_handler`` (a ``RendezvousHandler``) is how the
+    nodes meet, None for a single one.
+    ``monitor_interval`` is the time in seconds between two looks, where the agent has to look.
+    ``event_log_handler`` names the sink of the event records. ``fn`` is torch's older name of
+    ``entrypoint``.
+
+    Not torch's are ``module`` (the entrypoint is a module, as for ``python -m``), ``env``,
     ``worker_env`` (by local rank, on top of ``env``), ``cwd`` and ``stdin`` (the local rank that
     gets the agent's standard input).
 
@@ -59,12 +66,19 @@ class WorkerSpec:
 
     role: str
     local_world_size: int
+    rdzv_handler: Any = None
+    fn: Callable[..., Any] | None = None
     entrypoint: Callable[..., Any] | str | None = None
     args: Sequence[Any] = ()
     max_restarts: int = 3
+    monitor_interval: float = 0.1
     master_port: int | None = None
     master_addr: str | None = None
     local_addr: str | None = None
+    event_log_handler: str = "null"
+    numa_options: Any = None
+    duplicate_stdout_filters: list[str] | None = None
+    duplicate_stderr_filters: list[str] | None = None
     virtual_local_rank: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     worker_env: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
@@ -73,10 +87,15 @@ class WorkerSpec:
     stdin: int | None = None
 
     def __post_init__(self) -> None:
+        if self.fn is not None:
+            warnings.warn("WorkerSpec.fn is now entrypoint", DeprecationWarning, stacklevel=3)
+            self.entrypoint = self.fn
         if self.local_world_size < 1:
             raise ValueError(f"local_world_size must be at least 1, not {self.local_world_size}")
         if self.max_restarts < 0:
             raise ValueError(f"max_restarts must be at least 0, not {self.max_restarts}")
+        if self.monitor_interval <= 0:
+            raise ValueError(f"monitor_interval must be more than 0, not {self.monitor_interval}")
         if not self.entrypoint:
             raise ValueError("entrypoint must name a program or be a function")
 

@@ -75,8 +75,8 @@ def test_specs_that_cannot_work(change, message):
 def test_names_of_entrypoints():
     def train(): ...
 
-    assert WorkerSpec("t", 1, "/usr/bin/env").get_entrypoint_name() == "env"
-    assert WorkerSpec("t", 1, train).get_entrypoint_name().endswith("<locals>.train")
+    assert WorkerSpec("t", 1, entrypoint="/usr/bin/env").get_entrypoint_name() == "env"
+    assert WorkerSpec("t", 1, entrypoint=train).get_entrypoint_name().endswith("<locals>.train")
 
 
 def test_states_in_which_workers_run():
@@ -85,7 +85,7 @@ def test_states_in_which_workers_run():
 
 
 def test_a_group_from_one_attempt_to_the_next():
-    group = WorkerGroup(WorkerSpec("t", 2, "x"))
+    group = WorkerGroup(WorkerSpec("t", 2, entrypoint="x"))
     assert (group.attempt, group.state, group.alive) == (-1, WorkerState.INIT, ())
     assert [w.global_rank for w in group.workers] == [-1, -1]
     group.begin_attempt(0)
@@ -106,7 +106,7 @@ def test_a_group_from_one_attempt_to_the_next():
 
 
 def test_an_address_of_the_users_own_comes_first():
-    group = WorkerGroup(WorkerSpec("t", 1, "x", master_addr="head", master_port=1234))
+    group = WorkerGroup(WorkerSpec("t", 1, entrypoint="x", master_addr="head", master_port=1234))
     world = world_of([("t", 1)], 0)
     group.form(world, assign_ranks(world))
     assert (group.master_addr, group.master_port) == ("head", 1234)
