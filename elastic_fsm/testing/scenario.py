@@ -109,7 +109,10 @@ class Scenario:
         self.commands = ScriptedCommands(self.loop)
         self.agent = Agent(
             spec=WorkerSpec(
-                "default", workers, "worker", max_restarts=settings["spec"]["max_restarts"]
+                "default",
+                workers,
+                entrypoint="worker",
+                max_restarts=settings["spec"]["max_restarts"],
             ),
             node=Node("node-0", "default", workers, "127.0.0.1"),
             machine=machine,
