@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from elastic_fsm.facts import Facts
     from elastic_fsm.registry import Kind, Registry, Rule
 
-__all__ = ["BoundAction", "Rules", "bind"]
+__all__ = ["BoundAction", "Fixed", "Registered", "Rules", "bind"]
 
 Condition = Callable[["Event", "Facts"], bool]
-Delay = Callable[["Facts"], float | None]
 
 _DOTTED = re.compile(r"[a-z_]\w*(\.[a-z_]\w*)+")
 
@@ -41,6 +40,37 @@ class BoundAction:
     answers: tuple[str, ...]
     optional: bool
     tells: tuple[str, ...] = ()
+    blocking: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A timer's seconds as they stand in the declaration or in the settings; None is never."""
+
+    seconds: float | None
+
+    def __call__(self, facts: Facts) -> float | None:
+        """What it is on any entry of the state."""
+        return self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A delay that is asked anew on each entry of the state."""
+
+    rule: Rule
+    settings: Mapping[str, Any]
+
+    def __call__(self, facts: Facts) -> float | None:
+        """Seconds; raises ``ValueError`` for what is none, None included unless it is declared."""
+        seconds = parse_duration(self.rule.function(facts, self.settings))
+        if seconds is None and not self.rule.may_be_never:
+            what = f"the delay {self.rule.name} returned None"
+            raise ValueError(f"{what}: mark it with @delay(may_be_never=True)")
+        return seconds
+
+
+Delay = Fixed | Registered
 
 
 @dataclass(slots=True)
@@ -48,6 +78,8 @@ class Rules:
     """A declaration's names as callables: conditions and actions by use, delays by state."""
 
     conditions: dict[Use, Condition] = field(default_factory=dict)
+    reads: dict[Use, tuple[str, ...]] = field(default_factory=dict)
+    """The only events that a condition can be asked about, where that is not any."""
     actions: dict[Use, BoundAction] = field(default_factory=dict)
     timeouts: dict[str, dict[str, Delay]] = field(default_factory=dict)
     signals: frozenset[str] = frozenset()
@@ -97,6 +129,8 @@ class _Binder:
         if bound:
             rule, parameters = bound
             self.rules.conditions[use] = functools.partial(rule.function, **parameters)
+            if rule.events:
+                self.rules.reads[use] = rule.events
             if rule.name == "signal_in":
                 self.signals.update(parameters["signals"])
 
@@ -106,7 +140,7 @@ class _Binder:
             rule, parameters = bound
             function = functools.partial(rule.function, **parameters)
             self.rules.actions[use] = BoundAction(
-                rule.name, function, rule.answers, rule.optional, rule.tells
+                rule.name, function, rule.answers, rule.optional, rule.tells, rule.blocking
             )
 
     def _bound(self, kind: Kind, use: Use) -> tuple[Rule, dict[str, Any]] | None:
@@ -120,7 +154,7 @@ class _Binder:
             if rule.check:
                 rule.check(**parameters)
         except (TypeError, ValueError) as error:
-            self.problems.append(Problem(f"{kind} {use.name!r}: {error}", path=use.path))
+            self.problems.append(Problem.told(f"{kind} {use.name!r}: {error}", path=use.path))
             return None
         return rule, parameters
 
@@ -131,7 +165,7 @@ class _Binder:
                 delays[event] = self._delay(value)
             except ValueError as error:
                 path = f"{state.path}.timeouts.{event}"
-                self.problems.append(Problem(str(error), path=path))
+                self.problems.append(Problem.told(str(error), path=path))
 
     def _delay(self, value: Any) -> Delay:
         if isinstance(value, str) and value.isidentifier():
@@ -139,16 +173,9 @@ class _Binder:
             if rule is None:
                 known = self.registry.suggest("delay", value)
                 raise ValueError(f"unknown delay {value!r}; {known}")
-            return functools.partial(_call_delay, rule.function, self.settings)
+            return Registered(rule, self.settings)
         dotted = isinstance(value, str) and _DOTTED.fullmatch(value)
-        seconds = parse_duration(_value_of(value, self.settings) if dotted else value)
-        return lambda facts: seconds
-
-
-def _call_delay(
-    function: Callable[..., Any], settings: Mapping[str, Any], facts: Facts
-) -> float | None:
-    return parse_duration(function(facts, settings))
+        return Fixed(parse_duration(_value_of(value, self.settings) if dotted else value))
 
 
 def _parameters(rule: Rule, use: Use, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,7 +197,8 @@ def _named(rule: Rule, arguments: Any) -> Mapping[str, Any]:
         return {rule.parameters[0]: arguments}
     for name in arguments:
         if name not in rule.parameters:
-            raise ValueError(f"unknown parameter {name!r}; {did_you_mean(name, rule.parameters)}")
+            hint = did_you_mean(str(name), rule.parameters)
+            raise ValueError(f"unknown parameter {name!r}; {hint}")
     return arguments
 
 

@@ -8,18 +8,20 @@ also where the static checks have found something: they show what it would have 
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.binding import bind
 from elastic_fsm.checks import check, known_events
 from elastic_fsm.declaration import ANY, SAME
 from elastic_fsm.exploration import CLAIMS, explore
-from elastic_fsm.matrix import FORMATS, matrix
+from elastic_fsm.matrix import FORMATS, as_table, matrix
 from elastic_fsm.plugins import rules_for
 from elastic_fsm.problems import BadInput, Problem, did_you_mean
 from elastic_fsm.reading import read_machine
 from elastic_fsm.scenario.counterexample import as_scenario
-from elastic_fsm.words import split_words, take_options
+from elastic_fsm.words import Grammar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     from elastic_fsm.binding import Rules
     from elastic_fsm.config import Composed
     from elastic_fsm.declaration import MachineSpec
+    from elastic_fsm.exploration import Exploration
 
 __all__ = ["run_verb"]
 
+_GRAMMAR = Grammar(["--matrix", "--json"], {"-n": "4", "-c": "job.yaml", "--format": "md"})
 
 _HELP = """\
 elastic-fsm check [-c job.yaml] [overrides]
@@ -40,6 +44,7 @@ looked through, with the shortest way to each trouble as a scenario. Exit code 0
 
   --matrix        what happens to each event in each state
   --format md     the matrix in Markdown
+  --json          all of it as data
 """
 
 
@@ -48,17 +53,17 @@ def run_verb(argv: Sequence[str]) -> tuple[str, int]:
 
     Raises :class:`BadInput` when there is no machine to check.
     """
-    options, rest = take_options(argv, flags=("--matrix",), valued=("--format",))
-    kind = options.get("--format", "text")
+    words = _GRAMMAR.read(argv)
+    kind = words.values.get("--format", ["text"])[-1]
     if kind not in FORMATS:
         fix = did_you_mean(kind, FORMATS)
         raise BadInput.of(f"unknown format {kind!r}", where="command line", fix=fix)
-    words = split_words(rest)
-    words.refuse_command()
-    if "help" in words.flags:
+    if "--help" in words.flags:
         return _HELP, 0
     checked = _Checked(*_composed(words.overrides, words.job_file))
-    if "--matrix" in options and not checked.problems:
+    if "--json" in words.flags:
+        return json.dumps(checked.as_json(), indent=2) + "\n", checked.exit_code
+    if "--matrix" in words.flags and not checked.problems:
         return matrix(checked.spec, checked.events, format=kind), checked.exit_code
     return "\n".join(checked.report()) + "\n", checked.exit_code
 
@@ -85,12 +90,17 @@ class _Checked:
         problems += unbound + check(self.spec, self.rules, registry.answers())
         self.problems: list[Problem] = [composed.locate(problem) for problem in problems]
         self.events = sorted(known_events(self.spec, _answers(self.rules)))
-        self.explored = explore(self.spec, self.rules) if _is_whole(self.spec) else None
+        self.explored: Exploration | None = None
+        if _is_whole(self.spec):
+            self.explored = explore(self.spec, self.rules, values["stop"]["signals"])
 
     @property
     def exit_code(self) -> int:
-        broken = self.explored is None or self.explored.findings or not self.explored.complete
-        return 2 if self.problems or broken else 0
+        """2 for anything that is wrong; a machine too large to be looked through is not."""
+        sound = self.explored is not None and not self.explored.findings
+        return 0 if sound and not self.problems else 2
+
+    # -- for people ------------------------------------------------------------------------------
 
     def report(self) -> Iterator[str]:
         spec = self.spec
@@ -99,20 +109,74 @@ class _Checked:
         yield f"{len(spec.states)} states, {len(spec.transitions)} transitions: {found}"
         for problem in self.problems:
             yield from _indented(str(problem))
-        yield from self._exploration()
-
-    def _exploration(self) -> Iterator[str]:
         if self.explored is None:
             yield "not explored: first the names of states must be right"
-            return
-        size = f"{self.explored.configurations} configurations, {self.explored.moves} moves"
-        yield f"explored: {size}" + ("" if self.explored.complete else ", and there are more")
+        else:
+            yield from self._exploration(self.explored)
+
+    def _exploration(self, explored: Exploration) -> Iterator[str]:
+        size = f"{explored.configurations} configurations"
+        more = "" if explored.complete else ", and there are more"
+        yield f"explored: {size}, {explored.moves} moves{more}"
         for claim, text in CLAIMS.items():
-            if claim not in self.explored.findings:
+            if explored.verdict(claim) == "holds":
                 yield f"  holds   {text}"
-        for claim, finding in self.explored.findings.items():
-            yield f"  BROKEN  {CLAIMS[claim]}: the shortest way there, as a scenario:"
+            if explored.verdict(claim) == "unknown":
+                yield f"  unknown {text} (looked at {size}, and there are more)"
+        for note in self._notes(explored):
+            yield f"  note    {note}"
+        for claim in (claim for claim in CLAIMS if claim in explored.follows):
+            yield f"  BROKEN  {CLAIMS[claim]}: not where nothing is waited for, below"
+        for finding in explored.findings.values():
+            yield f"  BROKEN  {CLAIMS[finding.claim]}: {self._introduction()}"
             yield from _indented(as_scenario(finding, self.spec, self.rules), by=10)
+
+    def _introduction(self) -> str:
+        if self.problems:
+            return "the shortest way there (it can be played when the problems above are mended):"
+        return "the shortest way there, as a scenario:"
+
+    def _notes(self, explored: Exploration) -> Iterator[str]:
+        if not self.problems and (never := self._never_taken(explored)):
+            yield f"never taken: {', '.join(never)}"
+        for state, transitions in explored.cut_off.items():
+            names = ", ".join(sorted(transitions))
+            yield f"workers that still run when {state} is entered (by {names}) are killed at once"
+
+    def _never_taken(self, explored: Exploration) -> list[str]:
+        """Transitions that no configuration allows, as far as all of them are known."""
+        names = self.spec.transitions if explored.complete else ()
+        return [name for name in names if name not in explored.taken]
+
+    # -- for programs ----------------------------------------------------------------------------
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything of the report, and the matrix, as plain values."""
+        return {
+            "states": len(self.spec.states),
+            "transitions": len(self.spec.transitions),
+            "problems": [asdict(problem) for problem in self.problems],
+            "exploration": self.explored and self._exploration_as_json(self.explored),
+            "matrix": as_table(self.spec, self.events),
+        }
+
+    def _exploration_as_json(self, explored: Exploration) -> dict[str, Any]:
+        return {
+            "configurations": explored.configurations,
+            "moves": explored.moves,
+            "complete": explored.complete,
+            "claims": {claim: self._claim_as_json(claim, explored) for claim in CLAIMS},
+            "never_taken": self._never_taken(explored),
+            "workers_killed_in": {s: sorted(names) for s, names in explored.cut_off.items()},
+        }
+
+    def _claim_as_json(self, claim: str, explored: Exploration) -> dict[str, Any]:
+        told: dict[str, Any] = {"claim": CLAIMS[claim], "verdict": explored.verdict(claim)}
+        if finding := explored.findings.get(claim):
+            told["what"] = finding.what
+            told["moves"] = [asdict(move) for move in finding.moves]
+            told["scenario"] = as_scenario(finding, self.spec, self.rules)
+        return told
 
 
 def _answers(rules: Rules) -> set[str]:

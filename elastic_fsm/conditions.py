@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.failures import shell_code
-from elastic_fsm.problems import did_you_mean
+from elastic_fsm.problems import cut, did_you_mean
 from elastic_fsm.registry import condition, delay
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _check_signals(signals: Sequence[str]) -> None:
     known = [s.name for s in signal.Signals]
     for name in signals:
         if name not in known:
-            raise ValueError(f"unknown signal {name!r}; {did_you_mean(str(name), known)}")
+            raise ValueError(f"unknown signal {cut(name)}; {did_you_mean(str(name), known)}")
 
 
 def _check_exit_codes(codes: Sequence[int | str]) -> None:
@@ -43,7 +43,7 @@ def _check_exit_codes(codes: Sequence[int | str]) -> None:
         raise ValueError(f"give a list of exit codes: [{codes}]")
     for code in codes:
         if not isinstance(code, str | int) or isinstance(code, bool):
-            raise ValueError(f"{code!r} is neither an exit code nor the name of a signal")
+            raise ValueError(f"{cut(code)} is neither an exit code nor the name of a signal")
     _check_signals([code for code in codes if isinstance(code, str)])
 
 
@@ -62,7 +62,7 @@ def all_succeeded(event: Event, facts: Facts) -> bool:
     return done and not facts.stopped and not any(facts.exit_codes.values())
 
 
-@condition
+@condition(events=["worker_exited"])
 def worker_failed(event: Event, facts: Facts) -> bool:
     """The worker that ended failed: not with 0, and not because the agent stopped it."""
     return event.data["exit_code"] != 0 and not event.data.get("stopped_by_agent")
@@ -74,7 +74,7 @@ def restart_allowed(event: Event, facts: Facts) -> bool:
     return facts.restarts_left > 0
 
 
-@condition(check=_check_signals)
+@condition(events=["signal_received"], check=_check_signals)
 def signal_in(event: Event, facts: Facts, signals: Sequence[str]) -> bool:
     """The agent was sent one of these signals."""
     return event.data["signal"] in signals

@@ -10,12 +10,12 @@ write instead: leaving it out would change what the machine does.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from elastic_fsm.problems import Problem
+from elastic_fsm.problems import Problem, cut
 
-__all__ = ["from_list_form"]
+__all__ = ["from_list_form", "place_in_lists"]
 
 _ORDER = ("trigger", "source", "dest", "conditions", "unless", "before", "after", "prepare")
 
@@ -64,11 +64,25 @@ def from_list_form(data: Any) -> tuple[Any, list[Problem]]:
     problems: list[Problem] = []
     whole = {k: v for k, v in data.items() if not (k in _HARMLESS and v == _HARMLESS[k])}
     found = _without(whole, {"initial"}, "machine", problems)
-    if isinstance(found.get("states"), list | tuple):
-        found["states"] = _states(found["states"], problems)
-    if isinstance(found.get("transitions"), list | tuple):
-        found["transitions"] = _transitions(found["transitions"], problems)
+    for key, named in _NAMED.items():
+        if isinstance(found.get(key), list | tuple):
+            found[key] = {name: values for _, name, values in named(found[key], problems)}
     return found, problems
+
+
+def place_in_lists(path: str, machine: Any) -> str:
+    """A path such as ``machine.transitions.go_A.dest`` with the places that entry and value have
+    in their lists instead of their names; as it is, where there is no list."""
+    group, key, name, *rest = [*path.split("."), "", "", ""]
+    entries = machine.get(key) if isinstance(machine, Mapping) and group == "machine" else None
+    if key not in _NAMED or not isinstance(entries, list | tuple):
+        return path
+    numbers = {named: number for number, named, _ in _NAMED[key](entries, [])}
+    if name not in numbers:
+        return path
+    if isinstance(entries[numbers[name]], list | tuple) and rest[0] in _ORDER:
+        rest[0] = str(_ORDER.index(rest[0]))
+    return ".".join(filter(None, [group, key, str(numbers[name]), *rest]))
 
 
 def _has_lists(data: Mapping[Any, Any]) -> bool:
@@ -90,8 +104,9 @@ def _without(
     return found
 
 
-def _states(entries: Any, problems: list[Problem]) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
+def _named_states(entries: Any, problems: list[Problem]) -> _Named:
+    """Number, name and values of each entry that has a name."""
+    names: set[str] = set()
     for number, entry in enumerate(entries):
         path = f"machine.states.{number}"
         if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
@@ -100,31 +115,36 @@ def _states(entries: Any, problems: list[Problem]) -> dict[Any, Any]:
         elif isinstance(entry, str):
             name, values = entry, {}
         else:
-            what = f"must be a name, or a mapping with `name:`, not {entry!r}"
+            what = f"must be a name, or a mapping with `name:`, not {cut(entry)}"
             problems.append(Problem(what, path=path))
             continue
-        if name in found:
+        if name in names:
             problems.append(Problem(f"there are two states {name!r}", path=path))
-        found[name] = values
-    return found
+        names.add(name)
+        yield number, name, values
 
 
-def _transitions(entries: Any, problems: list[Problem]) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
+def _named_transitions(entries: Any, problems: list[Problem]) -> _Named:
+    """Number, name and values of each entry; one without a name is given one."""
+    names: set[str] = set()
     for number, entry in enumerate(entries):
         path = f"machine.transitions.{number}"
         values = _as_mapping(entry)
         if values is None:
-            what = f"must be a mapping, or a list [trigger, source, dest, …], not {entry!r}"
+            what = f"must be a mapping, or a list [trigger, source, dest, …], not {cut(entry)}"
             problems.append(Problem(what, path=path))
             continue
         name = values.pop("name", None)
         name = name if isinstance(name, str) else ""
-        if name in found:
+        if name in names:
             problems.append(Problem(f"there are two transitions {name!r}", path=path))
-        name = name or _free(_name(values), found)
-        found[name] = _without(values, set(), path, problems)
-    return found
+        name = name or _free(_name(values), names)
+        names.add(name)
+        yield number, name, _without(values, set(), path, problems)
+
+
+_Named = Iterator[tuple[int, str, dict[Any, Any]]]
+_NAMED = {"states": _named_states, "transitions": _named_transitions}
 
 
 def _as_mapping(entry: Any) -> dict[Any, Any] | None:
@@ -142,7 +162,7 @@ def _name(values: Mapping[Any, Any]) -> str:
     return re.sub(r"\W", "_", words)
 
 
-def _free(name: str, taken: Mapping[Any, Any]) -> str:
+def _free(name: str, taken: set[str]) -> str:
     free, number = name, 1
     while free in taken:
         number += 1

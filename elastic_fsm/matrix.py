@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from elastic_fsm.declaration import MachineSpec, TransitionSpec
 
-__all__ = ["FORMATS", "matrix"]
+__all__ = ["FORMATS", "as_table", "matrix"]
 
 FORMATS = ("text", "md")
 
@@ -29,6 +29,14 @@ def matrix(spec: MachineSpec, events: Sequence[str], *, format: str = "text") ->
     rows = [event for event in events if _matters(spec, event)]
     write = _markdown if format == "md" else _text
     return "\n".join(write(spec, rows)) + "\n"
+
+
+def as_table(spec: MachineSpec, events: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+    """By state and event what happens, in the order in which it is tried, as data."""
+    return {
+        state: {event: what for event in events if (what := cell(spec, state, event)) != [_NOTHING]}
+        for state in _open_states(spec)
+    }
 
 
 def _matters(spec: MachineSpec, event: str) -> bool:

@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 from elastic_fsm.declaration import ANY, SAME, MachineSpec, StateSpec, TransitionSpec, Use
 from elastic_fsm.group import WorkerState
 from elastic_fsm.list_form import from_list_form
-from elastic_fsm.problems import Problem, closest, did_you_mean
+from elastic_fsm.problems import Problem, closest, cut, did_you_mean
 
 __all__ = ["read_machine"]
 
 T = TypeVar("T")
+
+_MEANINGS = {ANY: "every state that is not final", SAME: "the state itself"}
 
 
 def read_machine(data: Any) -> tuple[MachineSpec, list[Problem]]:
@@ -122,7 +124,8 @@ class _Reader:
         try:
             return convert(value)
         except ValueError as error:
-            self.report(str(error), key=key)
+            told = Problem.told(str(error))
+            self.report(told.what, key=key, fix=told.fix)
             return default if instead is None else instead
 
     def names(self, key: str) -> tuple[str, ...]:
@@ -137,7 +140,11 @@ class _Reader:
         return [(name, values[name]) for name in values if self._is_name(key, name)]
 
     def _is_name(self, key: str, name: Any) -> bool:
-        good = isinstance(name, str) and name.isidentifier() and name not in (ANY, SAME)
+        if name in _MEANINGS:
+            what = f"{name!r} cannot be a name: it means {_MEANINGS[name]}"
+            self.report(what, key=f"{key}.{name}", fix="choose another name")
+            return False
+        good = isinstance(name, str) and name.isidentifier()
         if not good:
             self.report(
                 f"{_shown(name)} cannot be a name",
@@ -148,7 +155,7 @@ class _Reader:
 
 
 def _shown(value: Any) -> str:
-    return "nothing" if value is None else f"{type(value).__name__} {value!r}"
+    return "nothing" if value is None else f"{type(value).__name__} {cut(value)}"
 
 
 def _text(value: Any) -> str:
@@ -196,7 +203,7 @@ def _worker_state(value: Any) -> WorkerState:
     except ValueError:
         known = [state.value for state in WorkerState]
         raise ValueError(
-            f"unknown worker state {value!r}; {did_you_mean(str(value), known)}"
+            f"unknown worker state {cut(value)}; {did_you_mean(str(value), known)}"
         ) from None
 
 

@@ -40,7 +40,11 @@ class Rule:
     answers: tuple[str, ...] = ()
     tells: tuple[str, ...] = ()
     optional: bool = False
+    blocking: bool = False
     check: Callable[..., None] | None = None
+    events: tuple[str, ...] = ()
+    """Of a condition: the events that it can be asked about, none for any."""
+    may_be_never: bool = False
 
     @property
     def doc(self) -> str:
@@ -51,14 +55,25 @@ class Rule:
 @overload
 def condition(function: F, /) -> F: ...
 @overload
-def condition(*, check: Callable[..., None] | None = None) -> Callable[[F], F]: ...
-def condition(function: F | None = None, /, *, check: Callable[..., None] | None = None) -> Any:
+def condition(
+    *, events: Iterable[str] = (), check: Callable[..., None] | None = None
+) -> Callable[[F], F]: ...
+def condition(
+    function: F | None = None,
+    /,
+    *,
+    events: Iterable[str] = (),
+    check: Callable[..., None] | None = None,
+) -> Any:
     """Mark ``function(event, facts, **parameters) -> bool`` as a condition; it must be pure.
 
-    ``check(**parameters)`` is called once, at load, and raises ``ValueError`` for parameters
-    that cannot work.
+    One that reads the event's data names the ``events`` that have such data: the checks refuse
+    it on an arrow with another trigger. ``check(**parameters)`` is called once, at load, and
+    raises ``ValueError`` for parameters that cannot work.
     """
-    return _mark("condition", function, check=check)
+    if isinstance(events, str):
+        raise TypeError('events is a list of events: events=["worker_exited"]')
+    return _mark("condition", function, events=tuple(events), check=check)
 
 
 @overload
@@ -69,6 +84,7 @@ def action(
     answers: Iterable[str] = (),
     tells: Iterable[str] = (),
     optional: bool = False,
+    blocking: bool = False,
     check: Callable[..., None] | None = None,
 ) -> Callable[[F], F]: ...
 def action(
@@ -78,25 +94,34 @@ def action(
     answers: Iterable[str] = (),
     tells: Iterable[str] = (),
     optional: bool = False,
+    blocking: bool = False,
     check: Callable[..., None] | None = None,
 ) -> Any:
     """Mark ``function(agent, event, **parameters) -> None`` as an action.
 
     ``answers`` are the events that may follow from it: the checks demand that the state which
     waits for them reacts to each; ``tells`` are events that follow and that nobody needs to react
-    to. An ``optional`` action (a note, a notification) that raises is only journalled. ``check``
-    is that of a condition.
+    to. An ``optional`` action (a note, a notification) that raises is only journalled. A
+    ``blocking`` one waits for what it does; only a ``SimpleElasticAgent`` runs machines with such
+    actions. ``check`` is that of a condition.
     """
     if isinstance(answers, str) or isinstance(tells, str):
         raise TypeError('answers and tells are lists of events: answers=["dug_out"]')
     declared = {"answers": tuple(answers), "tells": tuple(tells)}
-    return _mark("action", function, **declared, optional=optional, check=check)
+    return _mark("action", function, **declared, optional=optional, blocking=blocking, check=check)
 
 
-def delay(function: F, /) -> F:
-    """Mark ``function(facts, settings) -> seconds | None`` as a delay for a state's timeouts."""
-    marked: F = _mark("delay", function)
-    return marked
+@overload
+def delay(function: F, /) -> F: ...
+@overload
+def delay(*, may_be_never: bool = False) -> Callable[[F], F]: ...
+def delay(function: F | None = None, /, *, may_be_never: bool = False) -> Any:
+    """Mark ``function(facts, settings) -> seconds`` as a delay for a state's timeouts.
+
+    Only one that ``may_be_never`` may return None, for a timer that is not armed: the exploration
+    then looks whether the state is left without it, too.
+    """
+    return _mark("delay", function, may_be_never=may_be_never)
 
 
 def _mark(kind: Kind, function: F | None, **declared: Any) -> Any:

@@ -89,11 +89,11 @@ class _Choices:
         return None
 
 
-def kinds_of_signals(rules: Rules) -> list[str]:
-    """One signal for each way in which the declaration may look at it, and one that it ignores."""
+def kinds_of_signals(rules: Rules, names: Sequence[str]) -> list[str]:
+    """One of the signals for each way in which the declaration may look at them."""
     uses = [use for use in rules.conditions if use.name == "signal_in"]
     kinds: dict[tuple[bool, ...], str] = {}
-    for name in ("SIGTERM", *sorted(rules.signals), "SIGUSR1", "SIGUSR2", "SIGCONT"):
+    for name in names:
         event = Event("signal_received", {"signal": name})
         kinds.setdefault(tuple(rules.conditions[use](event, Facts()) for use in uses), name)
     return list(kinds.values())

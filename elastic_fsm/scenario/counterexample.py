@@ -107,7 +107,7 @@ class _Writer:
         return self._at(_THINGS.get(event, f"event {event}").format(**move.data))
 
     def _by_itself(self, event: str) -> None:
-        if event == "workers_started":
+        if event in ("workers_started", "workers_stopped"):
             self.start_began = None
         if event == "workers_stuck":
             self.settings["stuck"] = "worker 0 survives everything"
@@ -117,6 +117,7 @@ class _Writer:
             return ""
         if "reason" in move.data:
             self.settings["cannot_start"] = "worker 0 cannot start"
+            self.start_began = None
             return ""
         self.alive -= 1
         return self._at(f"worker {self.alive} exits {move.data['exit_code']}")
@@ -149,6 +150,7 @@ class _Writer:
 _THINGS = {
     "signal_received": "signal {signal}",
     "membership_changed": "membership changes",
+    "timer_expired": "event timer_expired local_rank=0 signal=",
     "rendezvous_completed": "rendezvous completes",
     "action_failed": "event action_failed name=somebody error=injected",
     **{name: f"rendezvous says {name}" for name in _RENDEZVOUS[1:]},

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from elastic_fsm.checks import known_events
 from elastic_fsm.cli import run_command_line
+from elastic_fsm.exploration import CLAIMS
 from elastic_fsm.machine import load_machine
 from elastic_fsm.matrix import matrix
 from elastic_fsm.plugins import rules_for
@@ -55,7 +57,7 @@ def test_what_we_ship_is_sound(cli, name):
     first, second, *claims = out.splitlines()
     assert re.fullmatch(r"\d+ states, \d+ transitions: no problems", first)
     assert re.fullmatch(r"explored: \d+ configurations, \d+ moves", second)
-    assert len(claims) == 6
+    assert len(claims) == len(CLAIMS)
     assert all(claim.startswith("  holds   ") for claim in claims)
 
 
@@ -80,14 +82,14 @@ def test_an_arrow_that_the_machine_needs(cli):
     code, out, _ = cli("~machine.transitions.reform")
     assert code == 2
     assert "machine.states.HEALTHY: membership_changed may come here" in out
-    assert "BROKEN  no notice falls through: the shortest way there, as a scenario:" in out
+    assert "BROKEN  no notice falls through: the shortest way there (it can be played when" in out
     assert "          at 1s membership changes  # membership_changed: nothing happens\n" in out
 
 
 def test_what_only_the_exploration_finds(cli, tmp_path):
     code, out, _ = cli("~machine.transitions.early_finish")
     assert code == 2
-    assert "31 transitions: no problems\n" in out
+    assert "32 transitions: no problems\n" in out
     scenario = out.partition("as a scenario:\n")[2]
     (tmp_path / "it.txt").write_text("\n".join(line[10:] for line in scenario.splitlines()))
     words = ["simulate", "~machine.transitions.early_finish", "scenario=it.txt"]
@@ -98,6 +100,34 @@ def test_an_arrow_that_can_be_spared(cli):
     assert cli("~machine.transitions.hurry")[0] == 0
 
 
+LISTED = """\
+initial: A
+states:
+  - name: A
+    ignores: [worker_exited, membership_changed, signal_received, action_failed]
+  - {name: B, final: true, exit_code: 0}
+transitions:
+  - [run_requested, A, B]
+  - {trigger: run_finishd, source: A, dest: B}
+"""
+
+
+def test_problems_of_a_machine_in_list_form_have_their_own_lines(cli, tmp_path):
+    (tmp_path / "machine").mkdir()
+    (tmp_path / "machine" / "listed.yaml").write_text(LISTED)
+    (tmp_path / "job.yaml").write_text("defaults: [{machine: listed}]\n")
+    _, out, _ = cli("-c", "job.yaml")
+    where = "listed.yaml:8: machine.transitions.run_finishd_A.trigger: unknown event 'run_finishd'"
+    assert where in out
+    _, out, _ = cli("-c", "job.yaml", "machine.transitions.0.2=C")
+    assert "run_requested_A.dest: unknown state 'C'" in out
+    _, _, err = cli("-c", "job.yaml", "machine.transitions.run_requested_A.dest=C")
+    assert "in list form, whose entries have numbers and no names" in err
+    assert "say machine.transitions.0.2=…" in err
+    _, _, err = cli("-c", "job.yaml", "~machine.transitions.run_requested_A")
+    assert "give the whole list, or write it as a mapping" in err
+
+
 def test_names_that_lead_nowhere_are_not_explored(cli):
     code, out, _ = cli("machine.transitions.reform.dest=REFROMING")
     assert code == 2
@@ -105,10 +135,59 @@ def test_names_that_lead_nowhere_are_not_explored(cli):
     assert "not explored" in out
 
 
-def test_a_machine_that_is_too_big_is_no_success(cli, monkeypatch):
+def test_of_a_machine_that_is_too_big_nothing_is_known(cli, monkeypatch):
     monkeypatch.setattr("elastic_fsm.exploration.search._MOST_CONFIGURATIONS", 100)
     code, out, _ = cli()
-    assert (code, ", and there are more\n" in out) == (2, True)
+    assert code == 0
+    _, explored, *claims = out.splitlines()
+    assert explored.endswith(", and there are more")
+    assert len(claims) == len(CLAIMS)
+    assert all(claim.startswith("  unknown ") for claim in claims)
+    assert all("(looked at 10" in claim for claim in claims)
+
+
+def test_where_nothing_is_waited_for_no_end_can_be_reached(cli):
+    """It is said, and not shown twice."""
+    code, out, _ = cli("~machine.transitions.early_finish")
+    assert code == 2
+    assert "  BROKEN  from everywhere a final state can be reached, without help" in out
+    assert out.count("as a scenario:") == 1
+
+
+def test_what_is_no_fault_and_worth_a_look(cli):
+    arrow = "+machine.transitions.dug={trigger: command_finished, source: [BACKOFF], dest: FAILED}"
+    code, out, _ = cli(arrow)
+    assert (code, "  note    never taken: dug\n" in out) == (0, True)
+    code, out, _ = cli("machine=fail_fast", "machine.transitions.worker_lost.dest=FAILED")
+    note = "workers that still run when FAILED is entered (by worker_lost) are killed at once"
+    assert (code, f"  note    {note}\n" in out) == (0, True)
+
+
+def test_what_the_checks_have_said_is_not_noted_again(cli):
+    arrow = (
+        "+machine.transitions.shaded={trigger: barrier_passed, source: [SETTLING], dest: FAILED}"
+    )
+    code, out, _ = cli(arrow)
+    assert (code, "never taken: shadowed by settled" in out) == (2, True)
+    assert "note" not in out
+
+
+def test_as_data(cli):
+    told = json.loads(cli("--json")[1])
+    assert (told["states"], told["problems"]) == (16, [])
+    assert told["matrix"]["HEALTHY"]["membership_changed"] == ["reform>REFORMING"]
+    assert told["exploration"]["complete"] is True
+    assert {c["verdict"] for c in told["exploration"]["claims"].values()} == {"holds"}
+    code, out, err = cli("--json", "~machine.transitions.early_finish")
+    assert (code, err) == (2, "")
+    claims = json.loads(out)["exploration"]["claims"]
+    assert claims["waiting"]["what"] == "HEALTHY waits for nothing"
+    assert claims["waiting"]["moves"][0]["transition"] == "begin"
+    assert claims["waiting"]["scenario"].startswith("# HEALTHY waits for nothing\n")
+    assert (claims["final"]["verdict"], claims["notices"]["verdict"]) == ("broken", "holds")
+    code, out, _ = cli("--json", "machine.transitions.reform.dest=REFROMING")
+    assert (code, json.loads(out)["exploration"]) == (2, None)
+    assert json.loads(out)["problems"][0]["fix"] == "did you mean 'REFORMING'?"
 
 
 def test_what_a_machine_must_not_be(cli):
@@ -154,6 +233,7 @@ def test_the_matrix_as_text(cli):
         "  action_failed         broken>ABORTING",
         "  membership_changed    reform>REFORMING",
         "  signal_received       told_to_stop?>STOPPING, other_signal",
+        "  timer_expired         overran",
         "  worker_exited         all_done?>SETTLING, worker_lost?>UNHEALTHY, worker_done",
     ]
 

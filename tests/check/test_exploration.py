@@ -13,8 +13,8 @@ import pytest
 
 from elastic_fsm.binding import bind
 from elastic_fsm.checks import check
-from elastic_fsm.config.paths import conf_dir
 from elastic_fsm.exploration import CLAIMS, explore
+from elastic_fsm.exploration.search import _Explorer
 from elastic_fsm.plugins import rules_for
 from elastic_fsm.reading import read_machine
 from elastic_fsm.registry import action, condition, delay
@@ -23,7 +23,7 @@ from elastic_fsm.scenario.playing import play
 from elastic_fsm.scenario.script import parse_script
 from elastic_fsm.testing import settings_for
 
-SHIPPED = sorted(path.stem for path in (conf_dir() / "elastic_fsm" / "machine").glob("*.yaml"))
+SHIPPED = ("coarse", "elastic", "fail_fast")
 REMOVALS = Path(__file__).parent / "removals.txt"
 
 
@@ -34,10 +34,15 @@ def bound(values):
     return spec, rules, problems + unbound + check(spec, rules, registry.answers())
 
 
+def look_at(values):
+    """The whole exploration of a configuration's machine."""
+    spec, rules, _ = bound(values)
+    return explore(spec, rules, values["stop"]["signals"])
+
+
 def broken(values):
     """The claims that do not hold, each with its finding."""
-    spec, rules, _ = bound(values)
-    return explore(spec, rules).findings
+    return look_at(values).findings
 
 
 def changed(*, without=(), **machine):
@@ -49,26 +54,17 @@ def changed(*, without=(), **machine):
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_claim_holds_for_what_we_ship(name):
-    spec, rules, problems = bound(settings_for(name))
-    result = explore(spec, rules)
-    assert (problems, result.findings, result.complete) == ([], {}, True)
+    result = look_at(settings_for(name))
+    assert bound(settings_for(name))[2] == []
+    assert (result.findings, result.complete, result.cut_off) == ({}, True, {})
     assert 100 < result.configurations < 2000
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_transition_is_met(name):
     """Else the proof would say nothing about it."""
-    spec, rules, _ = bound(settings_for(name))
-    explorer_saw = set()
-    for transition in spec.transitions:
-        values = copy.deepcopy(settings_for(name))
-        # An action that spends what is not there makes any step that is taken a finding.
-        values["machine"]["transitions"][transition]["after"] = ["spend_restart"] * 3
-        spec, rules, _ = bound(values)
-        finding = explore(spec, rules).findings.get("budget")
-        if finding and finding.moves[-1].transition == transition:
-            explorer_saw.add(transition)
-    assert set(spec.transitions) - explorer_saw == set()
+    values = settings_for(name)
+    assert look_at(values).taken == set(values["machine"]["transitions"])
 
 
 def test_what_each_removed_arrow_breaks():
@@ -90,13 +86,8 @@ def test_what_each_removed_arrow_breaks():
 # -- each claim can be broken ----------------------------------------------------------------------
 
 BREAKS = {
-    "final": changed(
-        states={"PAUSED": {"ignores": ["worker_exited", "membership_changed", "action_failed"]}},
-        transitions={
-            "pause": {"trigger": "signal_received", "source": ["INIT"], "dest": "PAUSED"},
-            "stay": {"trigger": "signal_received", "source": ["PAUSED"]},
-        },
-    ),
+    "final": changed(transitions={"settled": {"dest": "SETTLING"}}),
+    "signals": changed(states={"HEALTHY": {"ignores": ["signal_received"]}}),
     "budget": changed(transitions={"restart": {"conditions": [{"in_state_for": "0s"}]}}),
     "stops": changed(
         states={"REFORMING": {"on_enter": ["stop_workers", "join_rendezvous"]}},
@@ -116,7 +107,7 @@ def test_a_claim_that_does_not_hold(claim):
     finding = broken(BREAKS[claim])[claim]
     assert finding.claim == claim
     assert finding.what
-    assert finding.moves or claim == "final"
+    assert finding.moves
 
 
 def test_the_way_is_a_shortest_one():
@@ -133,6 +124,147 @@ def test_a_budget_that_is_exceeded_is_exceeded_from_nothing():
     assert finding.moves[-1].transition == "again"
 
 
+# -- what each claim means -------------------------------------------------------------------------
+
+QUIET = ["worker_exited", "membership_changed"]
+
+
+def findings_of(**machine):
+    return {claim: finding.what for claim, finding in broken(changed(**machine)).items()}
+
+
+@pytest.mark.parametrize("before", [[], ["note_membership_restart"]])
+def test_a_restart_after_a_failure_is_spent(before):
+    finding = broken(changed(transitions={"again": {"before": before}}))["budget"]
+    assert finding.what == "STARTING starts workers again after a failure, and no restart was spent"
+    way = [move.transition for move in finding.moves]
+    assert way == ["begin", "joined", "worker_lost", "restart", "again", "joined"]
+
+
+def test_a_restart_as_nodes_change_is_free_noted_or_not():
+    assert findings_of(transitions={"reformed": {"before": []}}) == {}
+    lost = {"trigger": "membership_changed", "source": ["UNHEALTHY"], "dest": "REFORMING"}
+    late = {"UNHEALTHY": {"ignores": ["worker_exited"]}}
+    assert findings_of(states=late, transitions={"node_lost": lost}) == {}
+
+
+def test_a_worker_that_cannot_be_started_has_failed():
+    spec, rules, _ = bound(settings_for("elastic"))
+    explorer = _Explorer(spec, rules, [])
+    explorer.run()
+    unstarted = [
+        (here, outcome.after)
+        for here, outcomes in explorer.outcomes.items()
+        for outcome in outcomes
+        if outcome.move.data.get("reason") == "cannot be started"
+    ]
+    assert unstarted
+    for here, after in unstarted:
+        assert after.owes == (here.owes or "stop_workers" not in here.asked)
+
+
+def test_no_timer_is_faster_than_an_answer():
+    """SETTLING is entered again with each answer, so that its timer never fires."""
+    finding = broken(BREAKS["final"])["final"]
+    assert finding.what == "no final state can be reached: it goes round in SETTLING"
+    assert [move.transition for move in finding.moves[-2:]] == ["early_finish", "settled"]
+
+
+@pytest.mark.parametrize(("tick", "ends"), [("5s", False), ("2h", True)])
+def test_no_timer_is_faster_than_a_shorter_one(tick, ends):
+    arrows = {
+        "go": GO,
+        "again": {"trigger": "tick", "source": ["B"], "dest": "same"},
+        "done": {"trigger": "over", "source": ["B"], "dest": "END"},
+    }
+    findings = small({"A": {}, "B": {"timeouts": {"tick": tick, "over": "1h"}}}, arrows)
+    assert ("final" not in findings) == ends
+
+
+def test_to_try_again_for_ever_is_no_fault_while_it_may_succeed():
+    """Each try is answered at once, and one of them well."""
+    out = {"trigger": "dug_out", "source": ["B"], "dest": "END"}
+    again = {"trigger": "gave_up", "source": ["B"], "dest": "same"}
+    assert not small({"A": {}, "B": {"on_enter": ["dig"]}}, {"go": GO, "a": again, "b": out}, dig)
+
+
+def test_help_from_outside_is_not_counted_upon():
+    out = {"trigger": "signal_received", "source": ["B"], "dest": "END"}
+    more = {"trigger": "tick", "source": ["B"], "dest": "same"}
+    states = {"A": {}, "B": {"timeouts": {"tick": "5s"}, "ignores": QUIET}}
+    assert list(small(states, {"go": GO, "out": out, "more": more})) == ["final"]
+
+
+@pytest.mark.parametrize("state", ["HEALTHY", "STANDBY"])
+def test_a_state_that_is_deaf_to_stop_signals(state):
+    found = findings_of(
+        states={state: {"ignores": ["signal_received", *QUIET[state == "HEALTHY" :]]}}
+    )
+    assert found["signals"] == f"SIGTERM does not end the run: in {state} nothing more has to come"
+
+
+def test_a_state_that_is_left_anyway_may_be_deaf():
+    """The signal is repeated where nothing else comes, and there it is heard."""
+    states = {name: {"ignores": ["signal_received", *QUIET]} for name in ("BACKOFF", "DOUBTING")}
+    assert findings_of(states=states) == {}
+
+
+def test_a_deaf_state_that_only_other_nodes_end():
+    timed = {"SETTLING": {"ignores": ["signal_received", *QUIET]}}
+    assert findings_of(states=timed) == {}
+    timed["SETTLING"]["timeouts"] = {"barrier_overdue": None}
+    assert set(findings_of(states=timed)) == {"signals"}
+
+
+def draining(**more):
+    lost = {"conditions": ["worker_failed"], "dest": "UNHEALTHY"}
+    return changed(
+        states={"DRAINING": {"on_enter": ["signal_workers"], "ignores": ["membership_changed"]}},
+        transitions={
+            "drain": {
+                "trigger": "signal_received",
+                "source": ["HEALTHY"],
+                "dest": "DRAINING",
+                "conditions": [{"signal_in": ["SIGTERM"]}],
+            },
+            "drained": {
+                "trigger": "worker_exited",
+                "source": ["DRAINING"],
+                "dest": "SETTLING",
+                "conditions": ["all_succeeded"],
+            },
+            "drain_failed": {"trigger": "worker_exited", "source": ["DRAINING"], **lost},
+            "draining": {"trigger": "worker_exited", "source": ["DRAINING"]},
+            **more,
+        },
+    )
+
+
+def test_workers_may_take_their_time_until_the_signal_comes_again():
+    assert broken(draining()) == {}
+    deaf = {"trigger": "signal_received", "source": ["DRAINING"]}
+    finding = broken(draining(deaf=deaf))["signals"]
+    assert finding.what == "SIGTERM does not end the run: in DRAINING nothing more has to come"
+    assert finding.moves[-1].transition == "drain"
+
+
+def test_a_signal_that_is_heard_only_after_a_while_is_repeated_for_so_long():
+    """Two that come at once are one stop."""
+    soon = {
+        "trigger": "signal_received",
+        "source": ["DRAINING"],
+        "unless": [{"in_state_for": "1s"}],
+    }
+    assert broken(draining(same_again=soon)) == {}
+
+
+def test_after_a_stop_signal_the_run_must_not_go_round():
+    states = {"BACKOFF": {"ignores": ["signal_received", *QUIET], "timeouts": {"nap": "5s"}}}
+    nap = {"trigger": "nap", "source": ["BACKOFF"], "dest": "same"}
+    found = findings_of(states=states, transitions={"nap": nap})
+    assert found["signals"] == "SIGTERM does not end the run: it goes round in BACKOFF"
+
+
 # -- a counter-example is a scenario ---------------------------------------------------------------
 
 
@@ -144,13 +276,16 @@ def test_a_budget_that_is_exceeded_is_exceeded_from_nothing():
         (changed(without=["worker_lost"]), "waiting"),
         (BREAKS["budget"], "budget"),
         (BREAKS["groups"], "groups"),
+        (BREAKS["final"], "final"),
+        (BREAKS["signals"], "signals"),
+        (changed(transitions={"again": {"before": []}}), "budget"),
     ],
-    ids=["early_finish", "all_done", "worker_lost", "budget", "groups"],
+    ids=["early_finish", "all_done", "worker_lost", "budget", "groups", "final", "signals", "free"],
 )
 def test_played_it_goes_that_way(values, claim):
     """The real machine, agent and loop do what the exploration says they can."""
     spec, rules, _ = bound(values)
-    finding = explore(spec, rules).findings[claim]
+    finding = broken(values)[claim]
     end = "" if claim == "waiting" else "end at 1h\n"  # some of these would go on for ever
     script = parse_script(as_scenario(finding, spec, rules) + end)
     for word in script.overrides:
@@ -166,7 +301,7 @@ def test_played_it_goes_that_way(values, claim):
 
 def test_what_follows_by_itself_is_a_comment():
     spec, rules, _ = bound(BREAKS["notices"])
-    text = as_scenario(explore(spec, rules).findings["notices"], spec, rules)
+    text = as_scenario(broken(BREAKS["notices"])["notices"], spec, rules)
     assert text.splitlines() == [
         "# membership_changed comes in STARTING, where nothing is said about it",
         "workers 2",
@@ -177,18 +312,31 @@ def test_what_follows_by_itself_is_a_comment():
     ]
 
 
+def test_a_start_that_was_answered_is_over():
+    values = changed(transitions={"again": {"before": []}})
+    spec, rules, _ = bound(values)
+    text = as_scenario(broken(values)["budget"], spec, rules)
+    assert text.splitlines()[1:5] == [
+        "workers 2",
+        "max_restarts 1",
+        "worker 0 cannot start",
+        "  # run_requested: begin -> JOINING",
+    ]
+
+
 def test_every_counter_example_can_be_read():
-    for line in settings_for("elastic")["machine"]["transitions"]:
-        spec, rules, _ = bound(changed(without=[line]))
-        for finding in explore(spec, rules).findings.values():
+    lines = settings_for("elastic")["machine"]["transitions"]
+    for values in (*BREAKS.values(), *(changed(without=[line]) for line in lines)):
+        spec, rules, _ = bound(values)
+        for finding in broken(values).values():
             assert parse_script(as_scenario(finding, spec, rules))
 
 
 def test_a_machine_that_is_too_big_is_not_said_to_be_sound(monkeypatch):
     monkeypatch.setattr("elastic_fsm.exploration.search._MOST_CONFIGURATIONS", 100)
-    spec, rules, _ = bound(settings_for("elastic"))
-    result = explore(spec, rules)
+    result = look_at(settings_for("elastic"))
     assert (result.complete, result.findings) == (False, {})
+    assert {result.verdict(claim) for claim in CLAIMS} == {"unknown"}
 
 
 # -- how conditions, actions and timers are taken --------------------------------------------------
@@ -216,7 +364,7 @@ def small(states, transitions, *rules, failures=OOPS):
     spec, problems = read_machine(data)
     bound_rules, unbound = bind(spec, registry, {})
     assert not problems + unbound
-    return explore(spec, bound_rules).findings
+    return explore(spec, bound_rules, []).findings
 
 
 GO = {"trigger": "run_requested", "source": ["A"], "dest": "B"}
@@ -227,7 +375,7 @@ def sunny(event, facts):
     return True
 
 
-@delay
+@delay(may_be_never=True)
 def never(facts, settings):
     return None
 
@@ -270,6 +418,30 @@ def test_a_timer_that_is_never_armed_is_not_waited_for(value, waits):
 def test_a_delay_that_needs_a_run_is_taken_to_come():
     arrows = {"go": GO, "done": {"trigger": "rested", "source": ["B"], "dest": "END"}}
     assert not small({"A": {}, "B": {"timeouts": {"rested": "needs_facts"}}}, arrows, needs_facts)
+
+
+def test_a_delay_that_may_be_never_is_both():
+    @delay(may_be_never=True)
+    def sometimes(facts, settings):
+        return 5
+
+    @delay
+    def always(facts, settings):
+        return 5
+
+    arrows = {"go": GO, "done": {"trigger": "rested", "source": ["B"], "dest": "END"}}
+    states = {"A": {}, "B": {"timeouts": {"rested": "sometimes"}}}
+    finding = small(states, arrows, sometimes)["waiting"]
+    assert [move.event for move in finding.moves] == ["run_requested"]
+    states["B"]["timeouts"]["rested"] = "always"
+    assert not small(states, arrows, always)
+
+
+def test_a_delay_that_raises_leaves_its_timer_out():
+    arrows = {"go": GO, "done": {"trigger": "rested", "source": ["B"], "dest": "END"}}
+    states = {"A": {}, "B": {"timeouts": {"rested": "needs_facts"}}}
+    finding = small(states, arrows, needs_facts, failures={})["waiting"]
+    assert [move.failed for move in finding.moves] == ["needs_facts", ""]
 
 
 def test_a_timer_fires_once():

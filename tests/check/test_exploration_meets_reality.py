@@ -19,13 +19,12 @@ FILES = sorted((Path(__file__).parent.parent / "scenarios").glob("*.txt"))
 
 def possible(machine) -> set[tuple[str, str, str]]:
     """State, event and transition of all moves that the exploration knows."""
-    explorer = _Explorer(machine.spec, machine.rules)
+    explorer = _Explorer(machine.spec, machine.rules, ["SIGTERM"])
     explorer.run()
     return {
         (here.state, outcome.move.event, outcome.move.transition)
-        for here in explorer.came
-        if not machine.spec.states[here.state].final
-        for outcome in explorer.happenings.outcomes(here)
+        for here, outcomes in explorer.outcomes.items()
+        for outcome in outcomes
     }
 
 

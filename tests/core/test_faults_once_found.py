@@ -7,12 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.failures import ProcessFailure
 from elastic_fsm.loop import Loop
+from elastic_fsm.problems import BadInput
 from elastic_fsm.registry import action, condition, delay
 from elastic_fsm.sources.exits import Exits
 from elastic_fsm.sources.signals import Signals
@@ -134,6 +136,33 @@ def test_a_rule_that_nobody_could_call_is_refused_where_it_is_written(kind):
 def test_answers_are_a_list():
     with pytest.raises(TypeError, match="lists of events"):
         action(answers="dug_out")
+    with pytest.raises(TypeError, match="a list of events"):
+        condition(events="worker_exited")
+
+
+def test_a_delay_that_is_never_without_saying_so_does_not_hang_the_run():
+    @delay
+    def forgetful(facts, settings):
+        return None
+
+    plugin = ModuleType("plugin")
+    plugin.forgetful = forgetful
+    timeouts = {"BACKOFF": {"timeouts": {"backoff_elapsed": "forgetful"}}}
+    run = Scenario("elastic", max_restarts=1, plugins=[plugin], machine={"states": timeouts})
+    run.exits(0, code=1, at=5)
+    assert run.play().exit_code == 70
+    assert "forgetful returned None" in run.agent.error
+
+
+def test_a_condition_that_reads_what_the_event_does_not_have_is_refused():
+    machine = {"transitions": {"restart": {"conditions": ["restart_allowed", "worker_failed"]}}}
+    with pytest.raises(BadInput) as refused:
+        Scenario("elastic", machine=machine)
+    (problem,) = refused.value.problems
+    assert problem.path == "machine.transitions.restart.conditions"
+    assert problem.what == (
+        "worker_failed reads worker_exited; this arrow is triggered by workers_stopped"
+    )
 
 
 def test_workers_are_not_started_twice_in_one_attempt():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from elastic_fsm.list_form import from_list_form, place_in_lists
 from elastic_fsm.reading import read_machine
 
 
@@ -95,15 +96,55 @@ def test_entries_that_are_neither():
     ]
 
 
+def test_a_large_entry_is_not_printed():
+    large = [list(range(1000))] * 1000
+    _, problems = from_list_form({"states": [large], "transitions": [large, {"x": large}]})
+    assert problems
+    assert all(len(str(problem)) < 400 for problem in problems)
+
+
 def test_two_transitions_of_one_name():
     entry = {"name": "x", "trigger": "go", "source": "A", "dest": "A"}
     _, problems = read(["A"], [entry, entry])
     assert what(problems) == ["machine.transitions.1: there are two transitions 'x'"]
 
 
+def test_words_that_mean_something_are_no_names():
+    _, problems = read(["A", "same"], [["go", "A", "A"]])
+    assert what(problems) == [
+        "machine.states.same: 'same' cannot be a name: it means the state itself"
+    ]
+
+
 def test_unknown_keys_are_still_found():
     _, problems = read([{"name": "A", "on_entr": "x"}], [["go", "A", "A"]])
     assert what(problems) == ["machine.states.A.on_entr: unknown key 'on_entr'"]
+
+
+LISTED = {
+    "states": ["A", 7, {"name": "B"}],
+    "transitions": [["go", "A", "B"], 7, {"trigger": "go", "source": "A", "name": "mine"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("machine.transitions.go_A.dest", "machine.transitions.0.2"),
+        ("machine.transitions.go_A.doc", "machine.transitions.0.doc"),
+        ("machine.transitions.go_A", "machine.transitions.0"),
+        ("machine.transitions.mine.dest", "machine.transitions.2.dest"),
+        ("machine.transitions.1", "machine.transitions.1"),
+        ("machine.states.B.timeouts.rested", "machine.states.2.timeouts.rested"),
+        ("machine.states", "machine.states"),
+        ("machine.initial", "machine.initial"),
+        ("spec.states.B", "spec.states.B"),
+    ],
+)
+def test_where_a_named_entry_stands(path, place):
+    assert place_in_lists(path, LISTED) == place
+    assert place_in_lists(path, {"states": {"A": {}}}) == path
+    assert place_in_lists(path, None) == path
 
 
 def test_the_mapping_form_comes_back_as_it_is():
