@@ -5,20 +5,28 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from elastic_fsm import __version__
 from elastic_fsm.problems import BadInput, did_you_mean
+from elastic_fsm.words import Grammar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from typing import Any
 
     from elastic_fsm.preparing import Prepared
     from elastic_fsm.scenario.script import Script
-    from elastic_fsm.words import RunWords
+    from elastic_fsm.words import Words
 
 __all__ = ["run_command_line"]
+
+_RUN = Grammar(
+    ["--dry-run"], {"-n": "4", "-c": "job.yaml", "--inject": "crash.txt"}, last="command"
+)
+_CONFIG = Grammar(["--origin"], {"-n": "4", "-c": "job.yaml"})
 
 _HELP = """\
 elastic-fsm: run a group of workers, and restart it when one fails
@@ -27,6 +35,8 @@ elastic-fsm: run a group of workers, and restart it when one fails
   elastic-fsm run -n 4 -m pkg.train              ... of a module
   elastic-fsm run -n 4 -- ./worker a=b           ... of any command
   elastic-fsm run -c job.yaml                    a run described in a file
+  elastic-fsm torchrun --nproc-per-node=4 train.py   torchrun's command line, all of it;
+                    --print-config shows the same in our words; also: elastic-fsm launch
   elastic-fsm config [-c job.yaml] [overrides]   the resolved run; --origin: where from
   elastic-fsm check [-c job.yaml] [overrides]    is the lifecycle sound? --matrix: its table
   elastic-fsm simulate scenario=FILE [overrides] failures tried out, nothing started;
@@ -45,7 +55,8 @@ run:
       spec.max_restarts=3      restarts that failures may cost (0)
       spec.env.NAME=text       environment of the workers
       machine=fail_fast        the lifecycle (elastic)
-      logs=files               tee, files, console, terminal (tee)
+      logs=files               tee, files, console, terminal, torchrun (tee)
+      rendezvous=c10d          how nodes meet: standalone, c10d, static, … (standalone)
       stop.grace=60s           from the stop signal to SIGKILL (25s)
       run_dir=PATH run_id=ID   where logs, journal and report go (elastic_runs)
 
@@ -55,38 +66,55 @@ signal n; 2 for bad input; 70 for an error of the agent's own.
 
 
 def _say(line: str) -> None:
-    with suppress(OSError):
+    try:
         print(line, file=sys.stderr)
+    except OSError:
+        _silence(2)
+
+
+def _silence(descriptor: int) -> None:
+    """What a stream that takes nothing has left in its buffer must not fail again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def run_command_line(argv: Sequence[str]) -> int:
     """Carry out a command line; returns the exit code."""
     _open_standard_streams()
     try:
-        return _dispatch(argv)
+        code = _dispatch(argv)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except BrokenPipeError:  # whoever was reading has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that nothing more is said at exit
+        _silence(1)
         return 141
+    except KeyboardInterrupt:  # raised by code of the user's: a Ctrl-C itself comes as a signal
+        _say("elastic-fsm: interrupted")
+        return 130
     except OSError as error:  # no current folder, no more processes, a closed or full console
         _say(f"elastic-fsm: {error}")
+        _silence(1)
         return 2
     except BadInput as error:
-        print(_one_screen(error), file=sys.stderr)
+        _say(_one_screen(error))
         machine = any(problem.path.startswith("machine.") for problem in error.problems)
         if machine and argv[0] == "run":
-            hint = "with the same words, shows the shortest way to each trouble"
-            print(f"elastic-fsm check, {hint}", file=sys.stderr)
+            _say("elastic-fsm check, with the same words, shows the shortest way to each trouble")
         return 2
 
 
 def _open_standard_streams() -> None:
-    """A stream that is closed (``>&-``) leads nowhere, not to the next file that is opened."""
+    """A stream that is closed (``>&-``) leads nowhere: neither to the next file that is opened,
+    nor, as ``print`` has it where there is no standard error, to standard output.
+    """
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
             null = os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
             os.set_inheritable(null, True)
+            if descriptor == 2:
+                sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
 
 
 def _dispatch(argv: Sequence[str]) -> int:
@@ -113,47 +141,58 @@ def _one_screen(error: BadInput) -> str:
 
 
 def _run(argv: Sequence[str]) -> int:
-    words = _words(argv)
-    if "help" in words.flags:
+    words = _RUN.read(argv)
+    if "--help" in words.flags:
         print(_HELP, end="")
         return 0
-    injected = _injected(words)
-    prepared = _prepare(words)
-    if injected is not None:
-        from elastic_fsm.scenario.injecting import check_injection
-
-        check_injection(injected, prepared.spec.local_world_size)
-    if "dry_run" in words.flags:
+    scenario = words.path("--inject")
+    injected, prepared = _injected(words, scenario) if scenario else (None, _prepare(words))
+    if "--dry-run" in words.flags:
         from elastic_fsm.dry_run import describe
 
         print(describe(prepared), end="")
         return 0
+    return _execute(prepared, injected=injected)
+
+
+def _execute(prepared: Prepared, **more: Any) -> int:
     from elastic_fsm.launch import execute
 
     gc.freeze()
     gc.enable()
-    return execute(prepared, sole_owner=True, injected=injected).exit_code
+    return execute(prepared, sole_owner=True, **more).exit_code
 
 
-def _injected(words: RunWords) -> Script | None:
-    """The scenario of ``--inject``; its settings go before the words of the command line."""
-    if words.inject is None:
-        return None
+def _torchrun(argv: Sequence[str], *, legacy: bool = False) -> int:
+    from elastic_fsm.torchrun.verb import prepare_torchrun
+
+    prepared = prepare_torchrun(argv, legacy=legacy)
+    return 0 if prepared is None else _execute(prepared, shares_run_id=True)
+
+
+def _injected(words: Words, scenario: Path) -> tuple[Script, Prepared]:
+    """The scenario of ``--inject``, and the run with its settings before those of the words."""
+    from elastic_fsm.scenario.injecting import check_injection
     from elastic_fsm.scenario.script import read_script
-    from elastic_fsm.scenario.simulating import with_settings_of
+    from elastic_fsm.scenario.settings import blaming, with_settings_of
 
-    script = read_script(words.inject)
-    words.overrides = with_settings_of(script, words.overrides)
-    return script
+    script = read_script(scenario)
+    typed, words.overrides = words.overrides, with_settings_of(script, words.overrides)
+    with blaming(script, typed):
+        prepared = _prepare(words, script.folder)
+    check_injection(script, prepared.machine, prepared.spec.local_world_size)
+    return script, prepared
 
 
 def _config(argv: Sequence[str]) -> int:
     from elastic_fsm.config import compose
 
-    words = _words(argv)
-    words.refuse_command()
+    words = _CONFIG.read(argv)
+    if "--help" in words.flags:
+        print(_HELP, end="")
+        return 0
     composed = compose(words.overrides, job_file=words.job_file)
-    print(composed.to_yaml(origin="origin" in words.flags), end="")
+    print(composed.to_yaml(origin="--origin" in words.flags), end="")
     return 0
 
 
@@ -196,22 +235,17 @@ def _check(argv: Sequence[str]) -> int:
     return code
 
 
-def _words(argv: Sequence[str]) -> RunWords:
-    from elastic_fsm.words import split_words
-
-    return split_words(argv)
-
-
-def _prepare(words: RunWords) -> Prepared:
+def _prepare(words: Words, *plugin_folders: Path) -> Prepared:
     from elastic_fsm.config import compose
     from elastic_fsm.preparing import prepare
 
     composed = compose(words.overrides, job_file=words.job_file)
+    job_folder = [words.job_file.parent] if words.job_file else []
     return prepare(
         composed,
         words.command,
         module=words.module,
-        plugin_folder=words.job_file.parent if words.job_file else None,
+        plugin_folders=[*job_folder, *plugin_folders],
     )
 
 
@@ -224,4 +258,6 @@ _VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "explain": _explain,
     "status": _status,
     "replay": _replay,
+    "torchrun": _torchrun,
+    "launch": partial(_torchrun, legacy=True),
 }

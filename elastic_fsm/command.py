@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,18 +18,12 @@ __all__ = ["check_command"]
 
 def check_command(spec: Mapping[str, Any]) -> list[Problem]:
     """What is wrong with entrypoint and working directory; ``spec`` holds WorkerSpec's fields."""
-    return [*_check_cwd(spec), *_check_entrypoint(spec), *_check_words(spec)]
+    return [*_check_cwd(spec), *_check_entrypoint(spec), *_check_interpreter(spec)]
 
 
 def _check_cwd(spec: Mapping[str, Any]) -> Iterator[Problem]:
     if spec["cwd"] is not None and not Path(spec["cwd"]).is_dir():
         yield Problem(f"the working directory {spec['cwd']!r} does not exist", path="spec.cwd")
-
-
-def _check_words(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    for word in (spec["entrypoint"] or "", *spec["args"]):
-        if "\0" in str(word):
-            yield Problem(f"a command cannot hold a NUL byte: {word!r}", path="spec.args")
 
 
 def _check_entrypoint(spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -54,8 +47,13 @@ def _check_entrypoint(spec: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _check_script(script: str, folder: Path) -> Iterator[Problem]:
-    if not (folder / script).is_file():
-        beside = (folder / script).parent
+    path = folder / script
+    if path.is_dir():
+        inside = sorted(str(Path(script, entry.name)) for entry in path.glob("*.py"))
+        fix = f"name the script in it: {', '.join(inside)}" if inside else "name a file"
+        yield Problem(f"{script!r} is a folder, not a script", path="spec.entrypoint", fix=fix)
+    elif not path.is_file():
+        beside = path.parent
         names = [path.name for path in beside.glob("*.py")] if beside.is_dir() else []
         fix = did_you_mean(Path(script).name, names) or f"looked in {beside.absolute()}"
         yield Problem(f"no such file: {script!r}", path="spec.entrypoint", fix=fix)
@@ -73,6 +71,15 @@ def _check_module(name: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(f"no module named {top!r} for {sys.executable}", path="spec.entrypoint")
 
 
+def _check_interpreter(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """The program of ``PYTHON_EXEC`` runs scripts and modules, but no other commands."""
+    python = os.environ.get("PYTHON_EXEC")
+    for_python = spec["module"] or str(spec["entrypoint"]).endswith(".py")
+    if python and for_python and not _is_program(python, spec):
+        what = f"the interpreter is not there, or cannot be run: {python!r}"
+        yield Problem(what, where="PYTHON_EXEC", fix="name a Python, or leave PYTHON_EXEC unset")
+
+
 def _is_importable(top: str) -> bool:
     try:
         return importlib.util.find_spec(top) is not None
@@ -84,4 +91,6 @@ def _is_program(entrypoint: str, spec: Mapping[str, Any]) -> bool:
     if os.sep in entrypoint:
         program = Path(spec["cwd"] or ".") / entrypoint
         return program.is_file() and os.access(program, os.X_OK)
+    import shutil  # brings three compressors along, which few commands are worth
+
     return shutil.which(entrypoint, path=spec["env"].get("PATH")) is not None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
+
+from elastic_fsm.problems import cut
 
 __all__ = ["parse_duration", "say_duration"]
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST = 1e10  # three centuries; no timer takes infinity, and null means never
 _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)\s*")
 
 
@@ -16,12 +18,13 @@ def parse_duration(value: Any) -> float | None:
     """Seconds; None (never) for None. Raises ``ValueError`` for anything else."""
     if value is None:
         return None
+    seconds = value
     if isinstance(value, str) and (match := _TEXT.fullmatch(value)):
-        return float(match[1]) * _UNITS[match[2]]
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number and math.isfinite(value) and value >= 0:
-        return float(value)
-    raise ValueError(f"{value!r} is not a duration: give seconds, or 500ms, 30s, 5m, 2h")
+        seconds = float(match[1]) * _UNITS[match[2]]
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if number and 0 <= seconds <= _LONGEST:
+        return float(seconds)
+    raise ValueError(f"{cut(value)} is not a duration; give seconds, or 500ms, 30s, 5m, 2h")
 
 
 def say_duration(seconds: float) -> str:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.group import WorkerState
 from elastic_fsm.logs.console import Console
-from elastic_fsm.preparing import prepare
-from elastic_fsm.rundir import cannot_be_written, open_run_dir
+from elastic_fsm.outputs import make_files
+from elastic_fsm.preparing import prepare, preview
+from elastic_fsm.rendezvous.choice import is_standalone
+from elastic_fsm.rundir import cannot_be_written, open_agent_dir, open_run_dir
 from elastic_fsm.session import Session
+from elastic_fsm.watchdogs import check_environment
 
 if TYPE_CHECKING:
     from elastic_fsm.group import RunResult
@@ -35,17 +38,29 @@ def run(config: Any) -> RunResult:
     return execute(prepare(resolve(config)), sole_owner=False)
 
 
-def execute(prepared: Prepared, *, sole_owner: bool, injected: Script | None = None) -> RunResult:
+def execute(
+    prepared: Prepared,
+    *,
+    sole_owner: bool,
+    injected: Script | None = None,
+    shares_run_id: bool = False,
+) -> RunResult:
     """Run it, and report. ``sole_owner``: this process has no children but the agent's.
+    ``shares_run_id``: other agents of this host may have the same run id, as those of one
+    rendezvous do.
 
     The failures of the scenario ``injected`` are played against the workers.
-    Raises :class:`BadInput` when the run directory cannot be used.
+    Raises :class:`BadInput` when the run directory cannot be used, or the environment asks for
+    what cannot be.
     """
+    check_environment()
     values = prepared.values
-    folder = open_run_dir(Path(values["run_dir"]), prepared.run_id, prepared.host)
+    shares_run_id = shares_run_id or not is_standalone(values["rendezvous"])
+    open_dir = open_agent_dir if shares_run_id else open_run_dir
+    folder = open_dir(Path(values["run_dir"]), prepared.run_id, prepared.host)
     console = Console()
     try:
-        _save_config(prepared, folder)
+        _make_first_files(prepared, folder)
         _start(console)
         result = Session(prepared, folder, console, injected).run(sole_owner=sole_owner)
         console.close(_PATIENCE if result.state is WorkerState.STOPPED else None)
@@ -62,8 +77,10 @@ def _start(console: Console) -> None:
         raise OSError(errno.EAGAIN, str(error)) from error
 
 
-def _save_config(prepared: Prepared, folder: RunDir) -> None:
+def _make_first_files(prepared: Prepared, folder: RunDir) -> None:
+    """Before anything starts: on a full disk the first attempt would fail for want of its logs."""
     try:
         folder.config.write_text(prepared.composed.to_yaml(), encoding="utf-8")
+        make_files(preview(prepared, folder.first_attempt))
     except OSError as error:
         raise cannot_be_written(error, folder.config) from error

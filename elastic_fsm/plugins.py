@@ -111,9 +111,12 @@ def _place(error: BaseException, places: Sequence[str]) -> str:
 
 
 def _installed() -> Iterator[object]:
-    """What installed packages offer: modules, and marked functions."""
+    """The actions of the coarse machine, and what installed packages offer."""
     from importlib.metadata import entry_points
 
+    from elastic_fsm.server import blocking
+
+    yield blocking
     for point in entry_points(group=GROUP):
         try:
             yield point.load()

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.command import check_command
 from elastic_fsm.devices import workers_for_auto
 from elastic_fsm.group import WorkerGroup, WorkerSpec
+from elastic_fsm.launchers.choice import check_launcher
 from elastic_fsm.launchers.plan import Planner
+from elastic_fsm.logs.choice import check_logs
 from elastic_fsm.machine import Machine, load_machine
 from elastic_fsm.plugins import rules_for
-from elastic_fsm.problems import BadInput, Problem, did_you_mean
+from elastic_fsm.problems import BadInput, Problem
 from elastic_fsm.ranks import assign_ranks
+from elastic_fsm.rendezvous.choice import check_rendezvous, is_standalone
 from elastic_fsm.rundir import new_run_id, node_name
 from elastic_fsm.world import Node, World
 
@@ -25,8 +28,6 @@ if TYPE_CHECKING:
     from elastic_fsm.launchers.base import LaunchPlan
 
 __all__ = ["Prepared", "prepare", "preview"]
-
-_ENGINES = {"launcher": ("subprocess",), "rendezvous": ("standalone",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class Prepared:
     def node(self) -> Node:
         """This node's part in the rendezvous. Workers of a single node meet on the loopback
         interface, which needs no name service."""
-        address = self.spec.local_addr or "127.0.0.1"
+        alone = is_standalone(self.values["rendezvous"])
+        address = self.spec.local_addr or ("127.0.0.1" if alone else self.host)
         name = f"{self.host}:{os.getpid()}"
         return Node(name, self.spec.role, self.spec.local_world_size, address)
 
@@ -52,7 +54,7 @@ class Prepared:
         """What makes the plans of this run; ``node_dir`` is its folder on this node."""
         return Planner(
             run_id=self.run_id,
-            node_dir=node_dir,
+            node_dir=None if self.values["logs"]["mode"] == "torchrun" else node_dir,
             log_mode=self._log_mode,
             stop_signals=tuple(self.values["stop"]["signals"]),
         )
@@ -81,26 +83,30 @@ def prepare(
     command: Sequence[str] = (),
     *,
     module: bool = False,
-    plugin_folder: Path | None = None,
+    plugin_folders: Sequence[Path] = (),
 ) -> Prepared:
     """Check everything that can be checked without starting anything.
 
     ``command`` comes from a command line and replaces entrypoint and arguments, word for word.
-    Plug-ins are looked for in ``plugin_folder`` and the current one, too. Raises
+    Plug-ins are looked for in ``plugin_folders`` and the current one, too. Raises
     :class:`BadInput` with all problems found.
     """
     values = composed.values
     problems: list[Problem] = []
     machine: Machine | None = None
     try:
-        registry = rules_for(values["plugins"], [plugin_folder] if plugin_folder else [])
+        registry = rules_for(values["plugins"], plugin_folders)
         machine = load_machine(values["machine"], registry, values)
     except BadInput as error:
         problems += map(composed.locate, error.problems)
-    spec_values = _spec_values(values["spec"], command, module=module)
+    spec_values = _spec_values(values["spec"], values["logs"], command, module=module)
     typed = bool(command) or not spec_values["entrypoint"]
     problems += (_placed(composed, p, typed=typed) for p in check_command(spec_values))
-    problems += map(composed.locate, _check_engines(values))
+    problems += map(composed.locate, _check_groups(values))
+    launcher = check_launcher(values["launcher"], spec_values)
+    problems += (_placed(composed, p, typed=typed) for p in launcher)
+    if machine is not None:
+        problems += map(composed.locate, _check_actions(machine))
     if problems or machine is None:
         raise BadInput(problems)
     prepared = Prepared(
@@ -119,9 +125,13 @@ def prepare(
 
 
 def _spec_values(
-    spec: Mapping[str, Any], command: Sequence[str], *, module: bool
+    spec: Mapping[str, Any], logs: Mapping[str, Any], command: Sequence[str], *, module: bool
 ) -> dict[str, Any]:
-    values = dict(spec)
+    values = {
+        **spec,
+        "duplicate_stdout_filters": logs["stdout_filters"],
+        "duplicate_stderr_filters": logs["stderr_filters"],
+    }
     if command:
         values |= {"entrypoint": command[0], "args": list(command[1:]), "module": module}
     if values["local_world_size"] == "auto":
@@ -131,26 +141,42 @@ def _spec_values(
 
 def _placed(composed: Composed, problem: Problem, *, typed: bool) -> Problem:
     """A problem of the command stands where the command does: on the command line or in a file."""
-    if typed and problem.path != "spec.cwd":
+    if typed and problem.path.startswith(("spec.entrypoint", "spec.args")):
         return replace(problem, where="command line", path="")
     return composed.locate(problem)
 
 
-def _check_engines(values: Mapping[str, Any]) -> Iterator[Problem]:
-    for group, known in _ENGINES.items():
-        name = values[group]["name"]
-        if name not in known:
-            fix = did_you_mean(name, known)
-            yield Problem(f"unknown {group} {name!r}", path=f"{group}.name", fix=fix)
+def _check_groups(values: Mapping[str, Any]) -> Iterator[Problem]:
+    """What the groups' own parts know of their values."""
+    yield from check_rendezvous(values)
+    yield from check_logs(values["logs"])
+    handler = values["spec"]["event_log_handler"]
+    if handler != "null":  # the one that most have, and the others are slow to load
+        from elastic_fsm.telemetry.events import get_logging_handler
+
+        try:
+            get_logging_handler(handler)
+        except ValueError as error:
+            yield Problem.told(str(error), path="spec.event_log_handler")
 
 
-def preview(prepared: Prepared) -> LaunchPlan:
+def _check_actions(machine: Machine) -> Iterator[Problem]:
+    """Nothing may hold up the agent's loop."""
+    blocking = sorted({rule.name for rule in machine.rules.actions.values() if rule.blocking})
+    if blocking:
+        what = f"these actions call methods of a SimpleElasticAgent: {', '.join(blocking)}"
+        yield Problem(what, path="machine", fix="choose another machine, such as machine=elastic")
+
+
+def preview(prepared: Prepared, attempt: int = 0) -> LaunchPlan:
     """The plan of the first attempt, with a made-up port: what ``run`` would start.
+
+    ``attempt`` is its number, which is not 0 where a run id is used again.
 
     Raises ``ValueError`` where a worker cannot get its device.
     """
     group = WorkerGroup(prepared.spec)
-    group.begin_attempt(0)
+    group.begin_attempt(attempt)
     node = prepared.node
     world = World(0, (node,), 0, node.address, 0)
     group.form(world, assign_ranks(world))

@@ -6,14 +6,14 @@ checks all speak of their findings in this one form, so that a user sees one kin
 
 from __future__ import annotations
 
-import difflib
+import reprlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["BadInput", "Problem", "closest", "did_you_mean"]
+__all__ = ["BadInput", "Problem", "closest", "cut", "did_you_mean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,12 @@ class Problem:
     path: str = ""
     fix: str = ""
     where: str = ""
+
+    @classmethod
+    def told(cls, text: str, *, path: str = "", where: str = "") -> Problem:
+        """Of what a ``ValueError`` tells: what is wrong and, after a semicolon, the likely fix."""
+        what, _, fix = text.partition("; ")
+        return cls(what, path=path, fix=fix, where=where)
 
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.where, self.path) if part)
@@ -48,10 +54,27 @@ class BadInput(Exception):
         return cls([Problem(what, path=path, fix=fix, where=where)])
 
 
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 80
+
+
+def cut(value: object) -> str:
+    """A value of the user's in a sentence: its ``repr``, and of a large one only the outside."""
+    return _REPR.repr(value)
+
+
+_LONGEST = 100
+"""Characters of a word that are compared; names are shorter."""
+
+
 def closest(word: str, known: Iterable[str]) -> str | None:
     """What a ``word`` that may be misspelt probably means; None when nothing is near."""
     names = sorted(set(known))
-    close = [word] if word in names else difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if word in names:
+        return word
+    import difflib  # only a mistake needs it: a start that makes none is quicker
+
+    close = difflib.get_close_matches(word[:_LONGEST], names, n=1, cutoff=0.6)
     return close[0] if close else None
 
 

@@ -7,6 +7,7 @@ once. ``machine`` is not looked at: its checks are the declaration's own.
 
 from __future__ import annotations
 
+import os
 import signal
 from dataclasses import is_dataclass
 from string import Formatter
@@ -15,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.config.hints import expected
 from elastic_fsm.config.schema import RunConfig, duration_fields, field_types
 from elastic_fsm.durations import parse_duration
-from elastic_fsm.problems import Problem, did_you_mean
+from elastic_fsm.problems import Problem, cut, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["check", "fill_in", "shapes", "signal_name"]
 
 _CHOICES = {
     "exit_code": ("final", "torchrun"),
-    "logs.mode": ("tee", "files", "console", "terminal"),
+    "logs.mode": ("tee", "files", "console", "terminal", "torchrun"),
 }
 _MINIMUM = {
     "spec.max_restarts": 0,
@@ -32,16 +33,28 @@ _MINIMUM = {
     "logs.tail_lines": 0,
     "spec.master_port": 0,
 }
+_ABOVE_ZERO = ("spec.monitor_interval",)
 # A wait that must end; at the others, null stands for "never" or "no limit".
 _FINITE = {"restart.delay", "stop.window"}
+_POSITIVE = {"stop.kill_timeout"}
 _PREFIX_WORDS = ("role", "rank", "local_rank", "host", "node_rank")
-# No process can handle the first two, and every end of a child sends the last.
-_NOT_CATCHABLE = {"SIGKILL", "SIGSTOP", "SIGCHLD"}
+_PAUSES = "pauses a process, which then hears nothing more"
+# What cannot ask workers to stop, and why; a worker that gets SIGKILL does stop.
+_NO_REQUESTS = dict.fromkeys(("SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU"), _PAUSES) | {
+    "SIGCONT": "wakes a process that was paused"
+}
+# What cannot tell the agent to stop, and why.
+_NOT_HEARD = _NO_REQUESTS | {
+    "SIGKILL": "cannot be caught",
+    "SIGCHLD": "is sent at every end of a child",
+}
 
 
 def check(values: dict[str, Any]) -> list[Problem]:
     """All findings; ``values`` is changed in place to its normal form."""
     parts: tuple[Callable[[dict[str, Any]], Iterator[Problem]], ...] = (
+        _texts,
+        _folders,
         _durations,
         _signals,
         _choices,
@@ -87,7 +100,7 @@ def fill_in(values: dict[str, Any], path: str) -> None:
 
 def _shown(value: Any) -> str:
     """A value in a sentence; one that is large is not printed."""
-    return f"a {type(value).__name__}" if isinstance(value, dict) else repr(value)
+    return f"a {type(value).__name__}" if isinstance(value, dict) else cut(value)
 
 
 def signal_name(value: Any) -> str:
@@ -106,6 +119,48 @@ def _get(values: dict[str, Any], path: str) -> Any:
     return (values[group] if group else values)[name]
 
 
+def _set(values: dict[str, Any], path: str, value: Any) -> None:
+    group, _, name = path.rpartition(".")
+    (values[group] if group else values)[name] = value
+
+
+def _texts(value: Any, path: str = "") -> Iterator[Problem]:
+    """Text that no command, variable or path can hold, wherever it stands: names included."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts(key, path)
+            yield from _texts(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _texts(inner, f"{path}.{index}")
+    elif isinstance(value, str) and ("\0" in value or not _is_encodable(value)):
+        what = "NUL" if "\0" in value else "half a character"
+        what = f"{cut(value)} holds {what}, which no command, variable or path can"
+        yield Problem(what, path=path, fix="take it out")
+
+
+def _folders(values: dict[str, Any]) -> Iterator[Problem]:
+    """A leading ``~/`` is the home directory; what is left must name a folder."""
+    for path in ("run_dir", "spec.cwd"):
+        given = _get(values, path)
+        if given is None:
+            continue
+        if given == "~" or given.startswith("~/"):
+            _set(values, path, os.path.expanduser(given))
+        if not given.strip():
+            yield Problem(f"{given!r} is no folder", path=path, fix="'.' is the current one")
+        elif _get(values, path).startswith("~/"):
+            yield Problem("nobody knows the home directory", path=path, fix="set HOME, or write it")
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _durations(values: dict[str, Any]) -> Iterator[Problem]:
     for path in duration_fields():
         group, name = path.split(".")
@@ -118,29 +173,35 @@ def _durations(values: dict[str, Any]) -> Iterator[Problem]:
             continue
         if seconds is None and path in _FINITE:
             yield Problem("must not be null", path=path, fix="0 is no wait at all")
+        if seconds == 0 and path in _POSITIVE:
+            fix = "give it a moment, such as 5s: even SIGKILL takes one"
+            yield Problem("must be more than 0", path=path, fix=fix)
 
 
 def _signals(values: dict[str, Any]) -> Iterator[Problem]:
     stop = values["stop"]
     names: list[str] = []
     for index, given in enumerate(stop["signals"]):
-        yield from _signal(given, f"stop.signals.{index}", names, _NOT_CATCHABLE)
+        yield from _signal(given, f"stop.signals.{index}", names, _NOT_HEARD)
     stop["signals"] = list(dict.fromkeys(names))
     own: list[str] = []
-    yield from _signal(stop["signal"], "stop.signal", own, set())
+    yield from _signal(stop["signal"], "stop.signal", own, _NO_REQUESTS)
     stop["signal"] = own[0] if own else stop["signal"]
 
 
-def _signal(given: Any, path: str, names: list[str], refused: set[str]) -> Iterator[Problem]:
+def _signal(
+    given: Any, path: str, names: list[str], refused: Mapping[str, str]
+) -> Iterator[Problem]:
     try:
         name = signal_name(given)
     except ValueError:
         known = [entry.name[3:] for entry in signal.Signals if entry.name[3:5] != "RT"]
         hint = did_you_mean(str(given).upper().removeprefix("SIG"), known)
-        yield Problem(f"there is no signal {given!r}", path=path, fix=hint)
+        yield Problem(f"there is no signal {cut(given)}", path=path, fix=hint)
         return
     if name in refused:
-        yield Problem(f"{name} cannot be caught", path=path, fix="take it out of the list")
+        fix = "SIGTERM, SIGINT or SIGUSR1 can ask for a stop"
+        yield Problem(f"{name} cannot: it {refused[name]}", path=path, fix=fix)
         return
     names.append(name)
 
@@ -149,7 +210,7 @@ def _choices(values: dict[str, Any]) -> Iterator[Problem]:
     for path, known in _CHOICES.items():
         if (given := _get(values, path)) not in known:
             hint = f"one of {', '.join(known)}"
-            yield Problem(f"{given!r} is none of its values", path=path, fix=hint)
+            yield Problem(f"{cut(given)} is none of its values", path=path, fix=hint)
 
 
 def _minima(values: dict[str, Any]) -> Iterator[Problem]:
@@ -157,6 +218,9 @@ def _minima(values: dict[str, Any]) -> Iterator[Problem]:
         given = _get(values, path)
         if given is not None and not given >= least:
             yield Problem(f"{given} is too small", path=path, fix=f"at least {least}")
+    for path in _ABOVE_ZERO:
+        if not _get(values, path) > 0:
+            yield Problem(f"{_get(values, path)} is too small", path=path, fix="more than 0")
 
 
 def _run(values: dict[str, Any]) -> Iterator[Problem]:
@@ -164,13 +228,9 @@ def _run(values: dict[str, Any]) -> Iterator[Problem]:
     if run_id is not None and (not run_id.strip() or run_id in (".", "..", "latest")):
         fix = "leave it out for a new one, or give a name such as nightly-3"
         yield Problem(f"{run_id!r} cannot name a run", path="run_id", fix=fix)
-    elif run_id is not None and ("/" in run_id or "\0" in run_id):
+    elif run_id is not None and "/" in run_id:
         fix = "it names one folder; choose the place with run_dir"
-        yield Problem(f"{run_id!r} has a slash or NUL in it", path="run_id", fix=fix)
-    if not values["run_dir"].strip() or "\0" in values["run_dir"]:
-        yield Problem(
-            f"{values['run_dir']!r} is no folder", path="run_dir", fix="'.' is the current one"
-        )
+        yield Problem(f"{run_id!r} has a slash in it", path="run_id", fix=fix)
 
 
 def _workers(values: dict[str, Any]) -> Iterator[Problem]:
@@ -179,7 +239,8 @@ def _workers(values: dict[str, Any]) -> Iterator[Problem]:
     number = isinstance(size, int) and not isinstance(size, bool)
     if size != "auto" and not (number and size >= 1):
         fix = "at least 1, or auto: one worker for each GPU"
-        yield Problem(f"{size!r} workers cannot be started", path="spec.local_world_size", fix=fix)
+        what = f"{cut(size)} workers cannot be started"
+        yield Problem(what, path="spec.local_world_size", fix=fix)
         number = False
     if spec["master_port"] is not None and spec["master_port"] > 65535:
         fix = "a port is at most 65535"
@@ -197,17 +258,10 @@ def _environment(values: dict[str, Any]) -> Iterator[Problem]:
     tables = {"spec.env": spec["env"]}
     tables |= {f"spec.worker_env.{rank}": env or {} for rank, env in spec["worker_env"].items()}
     for path, table in tables.items():
-        for name, value in table.items():
-            if not name or "=" in name or "\0" in name:
+        for name in table:
+            if not name or "=" in name:
                 fix = "a name is not empty and has no '=' in it"
                 yield Problem(f"{name!r} cannot name a variable", path=path, fix=fix)
-            if "\0" in value:
-                fix = "take the NUL character out"
-                yield Problem("a variable cannot hold NUL", path=f"{path}.{name}", fix=fix)
-    for index, word in enumerate([spec["entrypoint"] or "", *spec["args"]]):
-        if "\0" in word:
-            path = f"spec.args.{index - 1}" if index else "spec.entrypoint"
-            yield Problem("a word cannot hold NUL", path=path, fix="take it out")
 
 
 def _logs(values: dict[str, Any]) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.config.masking import MASK, hide, is_secret, mask
 from elastic_fsm.config.schema import RunConfig
+from elastic_fsm.list_form import place_in_lists
 
 if TYPE_CHECKING:
     from elastic_fsm.config.layers import Layers
@@ -56,7 +57,7 @@ class Composed:
 
     def locate(self, problem: Problem) -> Problem:
         """The finding with its place filled in: of its path, else of what it stands in."""
-        path = problem.path
+        path = place_in_lists(problem.path, self.values.get("machine"))
         while path and not problem.where:
             if where := self._origins.get(path):
                 return replace(problem, where=_short(where, problem.path))

@@ -8,6 +8,7 @@ check ranges. Every finding is a ``Problem``; no exception of Hydra's leaves thi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -27,7 +28,7 @@ from elastic_fsm.config.verbatim import decode
 from elastic_fsm.problems import BadInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from elastic_fsm.config.schema import RunConfig
 
@@ -51,8 +52,8 @@ def compose(
     left behind or disturbed.
     """
     job = None if job_file is None else Path(job_file)
-    layers = Layers.compose(overrides, job=job, program=program)
-    return _finish(layers)
+    with _bottomless("command line"):
+        return _finish(Layers.compose(overrides, job=job, program=program))
 
 
 def resolve(config: DictConfig | RunConfig | Mapping[str, Any]) -> Composed:
@@ -68,20 +69,32 @@ def resolve(config: DictConfig | RunConfig | Mapping[str, Any]) -> Composed:
     ``null``, ``1000.0`` for ``1e3``.
     """
     problems: list[Problem] = []
-    given = plain(_as_node(config), "", problems)
+    with _bottomless(PROGRAM):
+        given = plain(_as_node(config), "", problems)
     if problems:
         raise BadInput(replace(problem, where=PROGRAM) for problem in problems)
     given = _without_machinery(given)
     names = [group for group in GROUPS if isinstance(given.get(group), str)]
     words = [f"{group}={given.pop(group)}" for group in names]
     try:
-        return _finish(Layers.compose(words, program=given))
+        with _bottomless(PROGRAM):
+            return _finish(Layers.compose(words, program=given))
     except BadInput as error:  # the words were ours
         typed = "command line"
         raise BadInput(
             replace(problem, where=PROGRAM) if problem.where == typed else problem
             for problem in error.problems
         ) from None
+
+
+@contextmanager
+def _bottomless(where: str) -> Iterator[None]:
+    """What is nested deeper than anybody can look; in a file it has been found already."""
+    try:
+        yield
+    except RecursionError:
+        fix = "give a value with fewer lists and mappings in each other"
+        raise BadInput.of("a value is nested too deeply", where=where, fix=fix) from None
 
 
 def _without_machinery(given: dict[Any, Any]) -> dict[Any, Any]:

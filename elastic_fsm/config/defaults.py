@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from elastic_fsm.config.hints import GROUPS
-from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.problems import BadInput, Problem, cut
 
 __all__ = ["plain_defaults"]
 
@@ -34,7 +34,8 @@ def plain_defaults(given: Any, name: str, *, primary: bool) -> list[Any]:
             _sort_in(str(key), value, others, choices)
         else:
             fix = "an entry is a name, or one choice such as  machine: fail_fast"
-            problems.append(Problem(f"cannot use {item!r}", path="defaults", where=name, fix=fix))
+            what = f"cannot use {cut(item)}"
+            problems.append(Problem(what, path="defaults", where=name, fix=fix))
     if problems:
         raise BadInput(problems)
     own = [] if "_self_" in others else ["_self_"]

@@ -19,7 +19,7 @@ from omegaconf.errors import (
 
 from elastic_fsm.config.hints import expected, is_known, unknown_key
 from elastic_fsm.config.verbatim import decode
-from elastic_fsm.problems import Problem, did_you_mean
+from elastic_fsm.problems import Problem, cut, did_you_mean
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -50,7 +50,7 @@ def merge_problem(error: Exception, path: str, value: Any, *, where: str = "") -
     fitting = expected(path)
     if not fitting or (isinstance(value, dict) and "mapping" in fitting):
         return Problem(reason(error), path=path, where=where)
-    shown = "null" if value is None else repr(decode(value))
+    shown = "null" if value is None else cut(decode(value))
     return Problem(f"{shown} does not fit", path=path, where=where, fix=f"it takes {fitting}")
 
 
@@ -75,10 +75,16 @@ def override_problem(error: Exception, override: Override) -> Problem:
     return merge_problem(cause, key, override.value(), where=LINE)
 
 
-def machine_problem(error: LookupError, override: Override) -> Problem:
-    """A change to the machine at a place that it does not have."""
+def machine_problem(error: LookupError, override: Override, place: str) -> Problem:
+    """A change to the machine at a place that it does not have; ``place`` is where what is named
+    stands in a machine in list form, else the same as the override says."""
     key = override.key_or_group
     name = key.rpartition(".")[2]
+    if place != key:
+        what = "the machine is in list form, whose entries have numbers and no names"
+        whole = "give the whole list, or write it as a mapping"
+        fix = whole if override.is_delete() else f"say {place}=…"
+        return Problem(what, path=key, where=LINE, fix=fix)
     if not override.is_delete():
         what = "there is no such place in the machine"
         return Problem(what, path=key, where=LINE, fix=WHOLE_LIST)

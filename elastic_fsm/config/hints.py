@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 
 from elastic_fsm.config.schema import field_types
@@ -44,16 +43,19 @@ _ELSEWHERE = {
     "shutdown_timeout": "stop.grace",
     "grace": "stop.grace",
     "exit_barrier_timeout": "rendezvous.barrier_timeout",
+    "node_rank": "rendezvous.node_rank",
+    "rdzv_endpoint": "rendezvous.endpoint",
+    "monitor_interval": "spec.monitor_interval",
+    "event_log_handler": "spec.event_log_handler",
+    "duplicate_stdout_filters": "logs.stdout_filters",
+    "duplicate_stderr_filters": "logs.stderr_filters",
+    "logs_specs": "logs.specs",
 }
 # Those whose values mean the same, so that the whole word can be offered.
 _SAME_VALUE = {"redirects", "tee", "env", "signals_to_handle", "rdzv_backend", "standalone"}
 _NOT_NEEDED = {
-    "monitor_interval": "nothing polls here: an exit is seen at once, so leave it out",
-    "nnodes": "this version runs on one node: leave it out",
-    "node_rank": "this version runs on one node: leave it out",
-    "rdzv_endpoint": "the standalone rendezvous needs no endpoint: leave it out",
-    "rdzv_conf": "the settings of the rendezvous are rendezvous.join_timeout and "
-    "rendezvous.barrier_timeout",
+    "nnodes": "here these are rendezvous.min_nodes=… and rendezvous.max_nodes=…",
+    "rdzv_conf": "here this is rendezvous.options={key: value}",
     "start_method": "workers are programs of their own here: leave it out",
     "no_python": "a command that is no .py file is started as it is: leave it out",
     "run_path": "a .py file runs under our interpreter anyway: leave it out",
@@ -98,7 +100,7 @@ def _closest(key: str) -> str:
     inside = [name for name in known if name.startswith(f"{group}.")] if group else []
     # First in the group that was named; then everywhere, in case the group is wrong or missing.
     close = _similar(last, inside, 0.6) or _similar(last, known, 0.75)
-    close += difflib.get_close_matches(key, known, n=1, cutoff=0.8)
+    close += _near(key, known, 0.8)
     if close:
         return f"did you mean {close[0]!r}?"
     return f"known: {', '.join(inside)}" if inside else "`elastic-fsm config` lists every key"
@@ -106,7 +108,13 @@ def _closest(key: str) -> str:
 
 def _similar(last: str, keys: list[str], cutoff: float) -> list[str]:
     by_name = {key.rpartition(".")[2]: key for key in keys}
-    return [by_name[name] for name in difflib.get_close_matches(last, by_name, 1, cutoff)]
+    return [by_name[name] for name in _near(last, list(by_name), cutoff)]
+
+
+def _near(word: str, known: list[str], cutoff: float) -> list[str]:
+    import difflib  # only a mistake needs it: a start that makes none is quicker
+
+    return difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
 
 
 _EXPECTED = {

@@ -37,6 +37,7 @@ from elastic_fsm.config.failures import (
 from elastic_fsm.config.sources import JOB, SCHEMA, options, repository, source_of, structured
 from elastic_fsm.config.tree import leaves, merge, nested, put, remove
 from elastic_fsm.config.words import CommandLine, TextWord, no_option
+from elastic_fsm.list_form import place_in_lists
 from elastic_fsm.problems import BadInput, Problem
 
 if TYPE_CHECKING:
@@ -216,7 +217,8 @@ class Layers:
             elif isinstance(value, dict):
                 merge(self.machine, value)
         except LookupError as error:
-            self.problems.append(machine_problem(error, override))
+            place = place_in_lists(key, self.machine)
+            self.problems.append(machine_problem(error, override, place))
 
 
 @contextmanager

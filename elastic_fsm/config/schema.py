@@ -65,13 +65,24 @@ class SpecConfig:
     local_addr: str | None = None
     # Every worker sees LOCAL_RANK=0 and only its own device.
     virtual_local_rank: bool = False
+    # Seconds between two looks for nodes that wait, where the rendezvous has to be asked.
+    monitor_interval: float = 0.1
+    # Where event records go: a name in `elastic_fsm.telemetry.events.SINKS`.
+    event_log_handler: str = "null"
 
 
 @dataclass
 class LauncherConfig:
     """How workers are started."""
 
+    # subprocess: a process for each. multiprocessing: functions of a program's own. forkserver:
+    # Python files, modules and functions, forked from a process that has imported `preload`.
     name: str = "subprocess"
+    # Of functions, with `multiprocessing`: spawn, fork or forkserver.
+    start_method: str = "spawn"
+    # Modules that the forkserver imports once for all workers. They must start no threads and not
+    # initialise CUDA: neither survives a fork.
+    preload: list[str] = field(default_factory=list)
     # Longest time from the first start to the last; null: no limit.
     start_timeout: Any = field(default="5m", metadata=_DURATION)
 
@@ -80,7 +91,18 @@ class LauncherConfig:
 class RendezvousConfig:
     """How nodes agree on ranks."""
 
+    # standalone: this node alone. static, c10d, etcd, etcd-v2: torch's handlers. Or that of a
+    # plug-in (entry points of the group torchrun.handlers).
     name: str = "standalone"
+    # Where the nodes meet: host:port, as the handler takes it.
+    endpoint: str = ""
+    # The group forms with this many nodes, and has no more than that many.
+    min_nodes: int = 1
+    max_nodes: int = 1
+    # This node's number, with `static` only.
+    node_rank: int | None = None
+    # What else the handler takes: torchrun's --rdzv-conf.
+    options: dict[str, Any] = field(default_factory=dict)
     # Longest wait for enough nodes.
     join_timeout: Any = field(default="10m", metadata=_DURATION)
     # Longest wait at the end for nodes that still work.
@@ -120,7 +142,7 @@ class LogsConfig:
     """Where the workers' output goes."""
 
     # tee: files and console; files: files only; console: console only, nothing kept;
-    # terminal: local rank 0 has the terminal itself, the others files.
+    # terminal: local rank 0 has the terminal itself, the others files; torchrun: see below.
     mode: str = "tee"
     # With `tee`: a single worker on a terminal gets the terminal itself.
     pass_through: bool = True
@@ -130,6 +152,19 @@ class LogsConfig:
     console_ranks: list[int] | None = None
     # How many last lines of standard error a failure report shows.
     tail_lines: int = 20
+    # The others are for mode `torchrun`. Streams that go to files, and to files and console: 0
+    # (none), 1 (stdout), 2 (stderr), 3 (both), or these by local rank: "0:3,1:1".
+    redirects: str = "0"
+    tee: str = "0"
+    # Holds <run_id>_<random>/attempt_<n>/<local_rank>/…; null: a new temporary folder.
+    log_dir: str | None = None
+    # Local ranks shown on the console; null: all.
+    local_ranks_filter: list[int] | None = None
+    # Teed lines that hold one of these words are copied to one file for each stream.
+    stdout_filters: list[str] = field(default_factory=list)
+    stderr_filters: list[str] = field(default_factory=list)
+    # A plug-in's LogsSpecs (an entry point of the group torchrun.logs_specs); null: ours.
+    specs: str | None = None
 
 
 @dataclass

@@ -39,7 +39,8 @@ SCHEMA = "schema"
 def structured() -> DictConfig:
     """The dataclasses as Hydra's schema, open where names are the user's."""
     config: DictConfig = OmegaConf.structured(RunConfig)
-    for node in (config.machine, config.spec.env, config.spec.worker_env):
+    open_to_all = (config.spec.env, config.spec.worker_env, config.rendezvous.options)
+    for node in (config.machine, *open_to_all):
         # Else `spec.env.X=1` would need a plus sign: Hydra closes every mapping that it composes.
         OmegaConf.set_struct(node, False)
     return config

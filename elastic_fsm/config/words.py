@@ -2,7 +2,8 @@
 
 Each word is looked at on its own, before anything is composed, so that three misspelt keys are
 three findings. Words that carry a worker's text are taken out here: Hydra's grammar would read
-``spec.env.X=a,b`` as a sweep, ``1e3`` as a float, and refuse ``a=b``. ``machine`` is open, so
+``spec.env.X=a,b`` as a sweep, ``1e3`` as a float, and refuse ``a=b``. So are the names of folders
+and of the run, in which only a reference ``${...}`` keeps its meaning. ``machine`` is open, so
 its keys need no ``+``; everywhere else a ``+`` does not make an unknown key known.
 """
 
@@ -38,12 +39,13 @@ _TEXT = re.compile(
     r"\+{0,2}spec\.(entrypoint|args\.\d+|env\.[^=]*|worker_env\.[^.=]+\.[^=]*)=(.*)", re.DOTALL
 )
 _TEXTS = re.compile(r"\+{0,2}(spec\.(?:args|env|worker_env))=(.*)", re.DOTALL)
+_NAMES = re.compile(r"\+{0,2}(run_dir|run_id|spec\.cwd)=(.*)", re.DOTALL)
 _WHERE = "command line"
 
 
 @dataclass(frozen=True, slots=True)
 class TextWord:
-    """A worker's text from the command line, encoded, and the word that said it."""
+    """A text from the command line, encoded, and the word that said it."""
 
     path: tuple[str | int, ...]
     value: Any
@@ -121,11 +123,14 @@ def no_option(group: str, value: str, known: list[str], *, where: str = "") -> P
 
 
 def _text_word(word: str) -> TextWord | None:
-    """The word as a worker's text, unless it is none."""
+    """The word as a worker's text, or as the name of a folder or run, unless it is neither."""
     if match := _TEXT.fullmatch(word):
         path = ("spec", *_text_path(match[1]))
         null = path[-1] == "entrypoint" and match[2] in ("", "null")
         return TextWord(path, None if null else encode(match[2]), word)
+    if match := _NAMES.fullmatch(word):
+        name = match[2] if "${" in match[2] else encode(match[2])
+        return TextWord(tuple(match[1].split(".")), None if match[2] == "null" else name, word)
     if match := _TEXTS.fullmatch(word):
         return _collection(match[1], match[2], word)
     return None

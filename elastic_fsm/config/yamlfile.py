@@ -9,6 +9,7 @@ which is five times as fast.
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -28,6 +29,10 @@ _TAG = "tag:yaml.org,2002:"
 _STR, _MERGE, _NULL = _TAG + "str", _TAG + "merge", _TAG + "null"
 _GUESSED = {_TAG + kind for kind in ("bool", "int", "float")}
 _KNOWN = _GUESSED | {_STR, _MERGE, _NULL, _TAG + "map", _TAG + "seq"}
+# Far more than anybody writes by hand, and far less than Python's recursion and a memory can take.
+_DEEPEST = 64
+_LARGEST = 1_000_000
+_WIDE = 160
 
 
 def read_text(path: Path, *, name: str = "") -> str:
@@ -62,13 +67,9 @@ def parse(text: str, *, name: str, package: str = "") -> dict[str, Any]:
         raise BadInput.of(
             f"holds {kind}, not keys with values", where=name, fix="write it as `key: value`"
         )
-    try:
-        if problems := list(_problems(root, package, name)):
-            raise BadInput(problems)
-        return dict(_construct(_sealed(root, package), name=name, text=text))
-    except RecursionError:
-        fix = "an alias must not stand inside what it names"
-        raise BadInput.of("holds itself", where=name, fix=fix) from None
+    if problems := list(_problems(root, package, name)):
+        raise BadInput(problems)
+    return dict(_construct(_sealed(root, package), name=name, text=text))
 
 
 def parse_flow(text: str, *, path: str) -> Any:
@@ -82,11 +83,46 @@ def compose_nodes(text: str, *, name: str) -> yaml.Node | None:
     loader = _loader_class()(text)
     try:
         node: yaml.Node | None = loader.get_single_node()
-        return node
     except yaml.YAMLError as error:
         raise BadInput([_syntax_problem(error, text, name)]) from None
     finally:
         loader.dispose()
+    if node is not None:
+        _measure(node, name, {})
+    return node
+
+
+def _measure(
+    node: yaml.Node, name: str, known: dict[int, tuple[int, int] | None], depth: int = 1
+) -> tuple[int, int]:
+    """Levels and values of a tree, its aliases written out.
+
+    Raises :class:`BadInput` when there are too many to be looked through, or no end of them.
+    """
+    if isinstance(node, yaml.ScalarNode):
+        return 0, 1
+    if id(node) in known:
+        if (found := known[id(node)]) is None:
+            raise _endless("holds itself", node, name, "an alias must not stand in what it names")
+        return found
+    known[id(node)] = None
+    levels, size = 1, 1
+    pairs = isinstance(node, yaml.MappingNode)
+    for inner in chain.from_iterable(node.value) if pairs else node.value:
+        below, count = _measure(inner, name, known, depth + 1) if depth <= _DEEPEST else (0, 1)
+        levels, size = max(levels, below + 1), size + count
+    if depth > _DEEPEST or levels > _DEEPEST:
+        fix = f"at most {_DEEPEST} levels of lists and mappings can be read"
+        raise _endless("is nested too deeply", node, name, fix)
+    if size > _LARGEST:
+        fix = f"with its aliases written out it has more than {_LARGEST} values"
+        raise _endless("is too large", node, name, fix)
+    known[id(node)] = levels, size
+    return levels, size
+
+
+def _endless(what: str, node: yaml.Node, name: str, fix: str) -> BadInput:
+    return BadInput.of(what, where=f"{name}:{node.start_mark.line + 1}", fix=fix)
 
 
 def _construct(node: yaml.Node, *, name: str, text: str) -> Any:
@@ -120,7 +156,8 @@ def _syntax_problem(error: yaml.YAMLError, text: str, name: str) -> Problem:
         return Problem(f"not YAML: {reason}", where=name)
     lines = text.splitlines()
     line = lines[mark.line] if mark.line < len(lines) else ""
-    fix = f"line {mark.line + 1} is: {line.strip()}" if line.strip() else "the file ends too early"
+    shown = line.strip() if len(line) <= _WIDE else f"{line.strip()[:_WIDE]}…"
+    fix = f"line {mark.line + 1} is: {shown}" if shown else "the file ends too early"
     if "\t" in line[: len(line) - len(line.lstrip())]:
         fix += "\n    it is indented with a tab; YAML takes spaces only"
     return Problem(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastic_fsm.problems import BadInput, did_you_mean
+from elastic_fsm.problems import BadInput
+from elastic_fsm.words import Grammar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,9 +30,17 @@ A page (.md) keeps what stands around its blocks; each begins with
 <!-- elastic-fsm graph WORDS --> and ends with <!-- end -->.
 """
 
-_OVERRIDE = re.compile(r"(\+{1,2})?[A-Za-z_][\w.@/:-]*=|~[A-Za-z_]", re.ASCII)
-_FLAGS = ("--no-any", "--help", "-h")
-_WITH_VALUE = ("-o", "--output", "--format", "-c", "--config", "--check", "--diff")
+_GRAMMAR = Grammar(
+    flags=["--no-any"],
+    valued={
+        "-o": "machine.svg",
+        "-c": "job.yaml",
+        "--format": "mermaid",
+        "--run": "[RUN_DIR]",
+        "--diff": "machine=elastic,fail_fast",
+        "--check": "machine.md",
+    },
+)
 
 
 @dataclass(slots=True)
@@ -62,62 +70,25 @@ class GraphWords:
 
 def split_graph_words(argv: Sequence[str]) -> GraphWords:
     """Take a command line apart. Raises :class:`BadInput` for what is not understood."""
-    words = GraphWords()
-    rest = list(argv)
-    while rest:
-        word = rest.pop(0)
-        name, _, value = word.partition("=")
-        if not word.startswith("-") and _OVERRIDE.match(word):
-            words.overrides.append(word)
-        elif name == "--run":
-            words.wants_run = True
-            words.run = _run_folder(value, rest)
-        elif name in _WITH_VALUE:
-            _option(words, name, value or _value(name, rest))
-        elif word in _FLAGS:
-            words.with_any &= word != "--no-any"
-            words.help |= word != "--no-any"
-        else:
-            raise _bad(f"{word!r} is no word of graph", did_you_mean(word, [*_FLAGS, *_WITH_VALUE]))
-    return words
-
-
-def _run_folder(value: str, rest: list[str]) -> Path | None:
-    if value:
-        return Path(value)
-    if rest and not rest[0].startswith("-"):
-        given = Path(rest[0])
-        if given.exists() or not _OVERRIDE.match(rest[0]):
-            return Path(rest.pop(0))
-    return None
-
-
-def _value(name: str, rest: list[str]) -> str:
-    if not rest:
-        raise _bad(f"{name} needs a value", "see elastic-fsm graph --help")
-    return rest.pop(0)
-
-
-def _option(words: GraphWords, name: str, value: str) -> None:
-    match name:
-        case "-o" | "--output":
-            words.output = Path(value)
-        case "-c" | "--config":
-            words.job_file = Path(value)
-        case "--check":
-            words.checks.append(Path(value))
-        case "--diff":
-            words.diff = _two_machines(value)
-        case _:
-            words.format = value
+    words = _GRAMMAR.read(argv)
+    values = words.values
+    return GraphWords(
+        overrides=words.overrides,
+        job_file=words.job_file,
+        output=words.path("-o"),
+        format=values.get("--format", [""])[-1],
+        wants_run="--run" in values,
+        run=words.path("--run"),
+        checks=[Path(page) for page in values.get("--check", [])],
+        diff=_two_machines(values["--diff"][-1]) if "--diff" in values else None,
+        with_any="--no-any" not in words.flags,
+        help="--help" in words.flags,
+    )
 
 
 def _two_machines(value: str) -> tuple[str, str]:
     old, comma, new = value.removeprefix("machine=").partition(",")
     if not (old and comma and new) or "," in new:
-        raise _bad(f"--diff {value} does not name two machines", "--diff machine=elastic,fail_fast")
+        what = f"--diff {value} does not name two machines"
+        raise BadInput.of(what, where="command line", fix="--diff machine=elastic,fail_fast")
     return old, new
-
-
-def _bad(what: str, fix: str) -> BadInput:
-    return BadInput.of(what, where="command line", fix=fix)

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from elastic_fsm.config import compose, torchrun_hint
+from elastic_fsm.config import compose, resolve, torchrun_hint
+from elastic_fsm.problems import BadInput
 
 
 @pytest.mark.parametrize(
@@ -23,10 +24,10 @@ from elastic_fsm.config import compose, torchrun_hint
         ("nproc_per_node=4", "nproc_per_node", "spec.local_world_size=4"),
         ("max_restarts=3", "max_restarts", "spec.max_restarts=3"),
         ("rdzv_backend=c10d", "rdzv_backend", "rendezvous="),
-        ("nnodes=2", "nnodes", "one node"),
-        ("node_rank=0", "node_rank", "one node"),
+        ("nnodes=2", "nnodes", "rendezvous.min_nodes"),
+        ("node_rank=0", "node_rank", "rendezvous.node_rank=0"),
         ("master_port=29500", "master_port", "spec.master_port=29500"),
-        ("monitor_interval=1", "monitor_interval", "nothing polls"),
+        ("monitor_interval=1", "monitor_interval", "spec.monitor_interval=1"),
         ("log_dir=x", "log_dir", "run_dir=x"),
         ("redirects=3", "redirects", "logs.mode="),
         ("tee=3", "tee", "logs.mode="),
@@ -65,6 +66,19 @@ def test_unknown_keys(refused, word, path, fix):
         ("spec.worker_env.x.A=x", "'x' is no local rank", "spec.worker_env.0.NAME"),
         ("spec.env.=x", "''", "not empty"),
         ("spec.env.A=\0", "NUL", "take"),
+        ("spec.env.A\0=x", "NUL", "take"),
+        ("spec.worker_env.0.A=\0", "NUL", "take"),
+        ('spec.args=["\\0"]', "NUL", "take"),
+        ("run_dir=a\0", "NUL", "take"),
+        ("run_id=a\0", "NUL", "take"),
+        ("spec.cwd=a\0", "NUL", "take"),
+        ("spec.cwd=", "''", "'.'"),
+        ("stop.kill_timeout=0", "more than 0", "5s"),
+        ("stop.signals=[SIGTSTP]", "SIGTSTP cannot: it pauses", "SIGTERM"),
+        ("stop.signals=[SIGCONT]", "SIGCONT cannot: it wakes", "SIGTERM"),
+        ("stop.signal=STOP", "SIGSTOP cannot: it pauses", "SIGTERM"),
+        ("stop.signal=SIGTTIN", "SIGTTIN cannot: it pauses", "SIGTERM"),
+        ("stop.signal=CONT", "SIGCONT cannot: it wakes", "SIGTERM"),
         ("spec.args=x", "'x'", "[--lr"),
         ("spec.args.0=x", "no such argument", "whole list"),
         ("spec.master_port=70000", "70000", "65535"),
@@ -73,7 +87,7 @@ def test_unknown_keys(refused, word, path, fix):
         ('logs.prefix="{"', "", "{{"),
         ("exit_code=0", "'0'", "final, torchrun"),
         ("stop.signals=[TREM]", "'TREM'", "'TERM'"),
-        ("stop.signals=[KILL]", "SIGKILL cannot be caught", "take it out"),
+        ("stop.signals=[KILL]", "SIGKILL cannot: it cannot be caught", "SIGTERM"),
         ("run_id=", "''", "leave it out"),
         ("run_id=a/b", "'a/b'", "run_dir"),
         ("run_id=latest", "'latest'", "leave it out"),
@@ -97,14 +111,14 @@ def test_values(refused, word, what, fix):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("spec.cwd", "a=b"),
+        ("spec.role", "a=b"),
         ("logs.prefix", "[x"),
-        ("spec.cwd", "a,b"),
-        ("spec.cwd", "it's"),
-        ("spec.cwd", 'say "hi"'),
-        ("spec.cwd", "a#b"),
-        ("spec.cwd", "{x"),
-        ("spec.cwd", "[back\\"),
+        ("spec.role", "a,b"),
+        ("spec.role", "it's"),
+        ("spec.role", 'say "hi"'),
+        ("spec.role", "a#b"),
+        ("spec.role", "{x"),
+        ("spec.role", "[back\\"),
     ],
 )
 def test_what_hydra_cannot_read_is_answered_with_the_words_to_type(refused, key, value):
@@ -150,3 +164,76 @@ def test_torchrun_names_as_options():
     assert "spec.local_world_size=4" in torchrun_hint("--nproc-per-node", "4")
     assert "spec.max_restarts=…" in torchrun_hint("max-restarts")
     assert torchrun_hint("frobnicate") == ""
+
+
+def bomb(start: str, entry: str, levels: int) -> str:
+    """Lists of ten times the list before: each level is ten times as large."""
+    lines = [start, f"{entry.format(0)}&a0 [x, x, x, x, x, x, x, x, x, x]"]
+    for level in range(1, levels):
+        below = ", ".join([f"*a{level - 1}"] * 10)
+        lines += [f"{entry.format(level)}&a{level} [{below}]"]
+    return "\n".join([*lines, ""])
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        (f"run_id: x\nspec: {{args: {'[' * 5000}\n", "job.yaml:2:", "nesting depth"),
+        (f"run_id: x\nspec: {{args: {'[' * 900}{']' * 900}}}\n", "job.yaml:2", "too deeply"),
+        (f"machine:\n  x: {'{a: ' * 900}1{'}' * 900}\n", "job.yaml:2", "too deeply"),
+        ("spec:\n  args: &a [*a]\n", "job.yaml:2", "holds itself"),
+        ("machine: &m {x: *m}\n", "job.yaml:1", "holds itself"),
+        (bomb("machine:", "  a{}: ", 30), "job.yaml:7", "too large"),
+        (bomb("spec:\n  args:", "  - ", 30), "job.yaml:8", "too large"),
+    ],
+)
+def test_files_that_nobody_could_read(refused, folder, text, where, what):
+    (problem,) = refused(job=folder("job.yaml", text))
+    assert problem.where.startswith(where)
+    assert what in problem.what
+    assert len(str(problem)) < 400
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        f"machine.{'.'.join('x' * 3000)}=1",
+        f"machine.x={'[' * 3000}",
+        f"spec.args=[{'[' * 3000}",
+        f"spec.args={'[' * 200}{']' * 200}",
+    ],
+)
+def test_words_that_nobody_could_read(refused, word):
+    (problem,) = refused(word)
+    assert problem.where == "command line"
+
+
+def test_a_program_that_nobody_could_read():
+    tree = {}
+    for _ in range(3000):
+        tree = {"x": tree}
+    with pytest.raises(BadInput, match="the calling program: a value is nested too deeply"):
+        resolve({"machine": tree})
+
+
+@pytest.mark.parametrize("key", ["logs.mode", "spec.local_world_size", "stop.grace", "exit_code"])
+def test_a_large_value_is_not_printed(refused, folder, key):
+    group, _, name = key.rpartition(".")
+    value = f'{name}: "{"x" * 5000}"\n'
+    (problem,) = refused(job=folder("job.yaml", f"{group}:\n  {value}" if group else value))
+    assert len(str(problem)) < 400
+
+
+def test_text_that_no_process_can_take(refused, folder):
+    text = 'spec:\n  role: "a\\0"\n  master_addr: "\\0"\n  local_addr: "\\0"\nplugins: ["\\0"]\n'
+    found = refused(job=folder("job.yaml", text + 'machine: {doc: "\\0", initial: "\\0"}\n'))
+    assert [(p.where, p.path) for p in found] == [
+        ("job.yaml:5", "plugins.0"),
+        ("job.yaml:6", "machine.doc"),
+        ("job.yaml:6", "machine.initial"),
+        ("job.yaml:2", "spec.role"),
+        ("job.yaml:3", "spec.master_addr"),
+        ("job.yaml:4", "spec.local_addr"),
+    ]
+    with pytest.raises(BadInput, match=r"spec\.role: .* holds half a character"):
+        resolve({"spec": {"role": "\ud800"}})

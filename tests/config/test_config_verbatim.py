@@ -133,3 +133,33 @@ def test_what_yaml_has_typed_is_written_as_yaml_would():
         "1000.0",
         "x",
     ]
+
+
+NAMES = ["a=b", "a b", "a,b", "#7", "Bücher", "[x", "it's", '"quoted"', "a{b", "0115", "x~", "1e3"]
+
+
+@pytest.mark.parametrize("sign", ["", "++"])
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_folders_and_runs_on_the_command_line(name, sign):
+    values = compose([f"{sign}{key}={name}" for key in ("run_dir", "run_id", "spec.cwd")]).values
+    assert (values["run_dir"], values["run_id"], values["spec"]["cwd"]) == (name, name, name)
+
+
+def test_names_may_refer_to_other_values():
+    values = compose(["run_dir=a=b/${spec.role}", "spec.role=x"]).values
+    assert values["run_dir"] == "a=b/x"
+
+
+def test_no_name():
+    values = compose(["run_id=null", "spec.cwd=null"]).values
+    assert (values["run_id"], values["spec"]["cwd"]) == (None, None)
+
+
+def test_the_home_directory(folder, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    job = folder("job.yaml", 'run_dir: ~/runs\nspec: {cwd: "~"}\n')
+    values = compose([], job_file=job).values
+    assert (values["run_dir"], values["spec"]["cwd"]) == ("/home/me/runs", "/home/me")
+    values = compose(["run_dir=~/a=b", "spec.cwd=x/~/y"]).values
+    assert (values["run_dir"], values["spec"]["cwd"]) == ("/home/me/a=b", "x/~/y")
+    assert compose(["run_dir=~me"]).values["run_dir"] == "~me"

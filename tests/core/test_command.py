@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from elastic_fsm.cli import run_command_line
 from elastic_fsm.command import check_command
 from elastic_fsm.devices import visible_gpus, workers_for_auto
 from elastic_fsm.problems import BadInput
-from elastic_fsm.words import split_words
+from elastic_fsm.words import Grammar
+
+split_words = Grammar(
+    ["--dry-run"], {"-n": "4", "-c": "job.yaml", "--inject": "crash.txt"}, last="command"
+).read
 
 # -- words -------------------------------------------------------------------------------------
 
@@ -75,9 +80,71 @@ def test_job_files(argv):
 
 
 def test_flags():
-    words = split_words(["--dry-run", "--origin", "-h", "--help", "train.py", "--dry-run"])
-    assert words.flags == {"dry_run", "origin", "help"}
+    words = split_words(["--dry-run", "-h", "train.py", "--dry-run"])
+    assert words.flags == {"--dry-run", "--help"}
     assert words.command == ["train.py", "--dry-run"]
+
+
+def test_values_are_kept_in_order():
+    words = split_words(["--inject", "a.txt", "--inject=b.txt", "-c", "job.yaml"])
+    assert words.values == {"--inject": ["a.txt", "b.txt"], "-c": ["job.yaml"]}
+    assert words.path("--inject") == Path("b.txt")
+    assert words.path("--output") is None
+
+
+def test_a_place_may_look_like_an_override(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grammar = Grammar(last="place")
+    assert grammar.read(["a=b"]).overrides == ["a=b"]
+    Path("a=b").mkdir()
+    assert grammar.read(["a=b"]).place == Path("a=b")
+
+
+@pytest.mark.parametrize(
+    ("argv", "run", "overrides"),
+    [
+        (["--run"], None, []),
+        (["--run", "a=b"], None, ["a=b"]),
+        (["--run", "--no-any"], None, []),
+        (["--run", "folder"], Path("folder"), []),
+        (["--run=folder", "a=b"], Path("folder"), ["a=b"]),
+    ],
+)
+def test_a_value_that_may_be_left_out(argv, run, overrides):
+    words = Grammar(["--no-any"], {"--run": "[RUN_DIR]"}).read(argv)
+    assert "--run" in words.values
+    assert (words.path("--run"), words.overrides) == (run, overrides)
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "fix"),
+    [
+        ("run --origin true", "unknown option --origin", "--dry-run"),
+        ("config --dry-run", "unknown option --dry-run", "--origin"),
+        ("config --inject x.txt", "unknown option --inject", "-c"),
+        ("config -- true", "unknown option --", "-c"),
+        ("config train.py", "'train.py' means nothing here", "leave it out"),
+        ("config job.yaml", "'job.yaml' means nothing here", "a job file is named by -c job.yaml"),
+        ("check --origin", "unknown option --origin", "--matrix"),
+        ("simulate --dry-run x.txt", "unknown option --dry-run", "--whole"),
+        ("graph --dry-run", "unknown option --dry-run", "--run"),
+        ("status -c job.yaml", "unknown option -c", "--json"),
+        ("explain --nproc_per_node=2", "unknown option --nproc_per_node", "local_world_size=2"),
+        ("status one two", "'two' means nothing here", "name one only"),
+        ("run --dry-run=1 true", "--dry-run takes no value", "write it as --dry-run"),
+    ],
+)
+def test_what_a_verb_does_not_take_is_refused(line, what, fix, capsys):
+    assert run_command_line(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert what in err
+    assert fix in err
+
+
+def test_config_has_help(capsys):
+    assert run_command_line(["config", "--help"]) == 0
+    assert "--origin" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -117,6 +184,8 @@ def problems(tmp_path, monkeypatch):
     (tmp_path / "plain").write_text("")
     (tmp_path / "sub" / "pkg").mkdir(parents=True)
     (tmp_path / "sub" / "own.py").write_text("")
+    (tmp_path / "dir.py").mkdir()
+    (tmp_path / "dir.py" / "main.py").write_text("")
 
     def check(entrypoint, **spec):
         base = {"cwd": None, "args": [], "module": False, "env": {}}
@@ -157,8 +226,8 @@ def test_commands_that_can_be_started(problems, entrypoint, spec):
         ("sh", {"env": {"PATH": "/none"}}, "spec.entrypoint: command not found: 'sh'"),
         ("no_such.module", {"module": True}, "spec.entrypoint: no module named 'no_such' for "),
         (".relative", {"module": True}, "spec.entrypoint: no module named '' for "),
+        ("dir.py", {}, "spec.entrypoint: 'dir.py' is a folder, not a script\n    name the script"),
         ("sh", {"cwd": "none"}, "spec.cwd: the working directory 'none' does not exist"),
-        ("sh", {"args": ["a\0b"]}, "spec.args: a command cannot hold a NUL byte: 'a\\x00b'"),
     ],
 )
 def test_commands_that_cannot_be_started(problems, entrypoint, spec, found):
@@ -167,8 +236,18 @@ def test_commands_that_cannot_be_started(problems, entrypoint, spec, found):
 
 
 def test_another_interpreter_may_know_other_modules(problems, monkeypatch):
-    monkeypatch.setenv("PYTHON_EXEC", "/opt/python")
+    monkeypatch.setenv("PYTHON_EXEC", "./tool")
     assert problems("no_such", module=True) == []
+
+
+@pytest.mark.parametrize("python", ["/nonexistent", "no-such-python", "./plain"])
+def test_the_other_interpreter_must_be_there(problems, monkeypatch, python):
+    monkeypatch.setenv("PYTHON_EXEC", python)
+    found = f"PYTHON_EXEC: the interpreter is not there, or cannot be run: {python!r}"
+    for words in (("train.py", {}), ("no_such", {"module": True})):
+        (problem,) = problems(words[0], **words[1])
+        assert problem.startswith(found)
+    assert problems("sh") == []
 
 
 # -- devices -----------------------------------------------------------------------------------

@@ -80,11 +80,16 @@ def test_durations(value, seconds):
 
 
 @pytest.mark.parametrize(
-    "value", [-1, "-1", "", "s", "3 weeks", True, [], float("inf"), float("nan"), "1e3", "1,5s"]
-)
+    "value",
+    [
+        -1, "-1", "", "s", "3 weeks", True, [], float("inf"), float("nan"), "1e3", "1,5s",
+        pytest.param(10**400, id="large"), pytest.param("9" * 400, id="long"), [0] * 1000,
+    ],
+)  # fmt: skip
 def test_no_durations(value):
-    with pytest.raises(ValueError, match="is not a duration"):
+    with pytest.raises(ValueError, match="is not a duration") as caught:
         parse_duration(value)
+    assert len(str(caught.value)) < 200
 
 
 def test_suggestions():
@@ -207,13 +212,10 @@ def test_parameters_of_conditions(module_of, use, number, held):
     [
         ("mine", "condition 'mine': needs the parameter 'low': {mine: …}"),
         ({"mine": {"high": 3}}, "condition 'mine': needs the parameter 'low': {mine: …}"),
-        ({"mine": {"low": 1, "hihg": 3}},
-         "condition 'mine': unknown parameter 'hihg'; did you mean 'high'?"),
-        ({"mine": "stop.widnow"},
-         "condition 'mine': no configuration value 'stop.widnow'; did you mean 'stop.window'?"),
+        ({"mine": {"low": 1, "hihg": 3}}, "condition 'mine': unknown parameter 'hihg'"),
+        ({"mine": "stop.widnow"}, "condition 'mine': no configuration value 'stop.widnow'"),
         ({"mine": "stop.window.more"},
-         "condition 'mine': no configuration value 'stop.window.more'; "
-         "did you mean 'stop.window'?"),
+         "condition 'mine': no configuration value 'stop.window.more'"),
         ({"restart_allowed": 1}, "condition 'restart_allowed': takes no parameters"),
         ("test_it", "unknown condition 'test_it'"),
     ],
