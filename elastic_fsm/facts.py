@@ -31,7 +31,6 @@ class Facts:
     restarts_left: int = 0
     membership_restarts: int = 0
     """How often the group was formed anew because nodes came or went."""
-    nodes_waiting: int = 0
 
     @property
     def failures(self) -> dict[int, int]:

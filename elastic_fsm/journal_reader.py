@@ -6,7 +6,8 @@ with the sums of all before it. The newest is read first: whatever is rotated me
 known by its number and not read twice.
 
 The agent may be killed, or the disk be full, in the middle of a line. A last line without its end
-is left out and said to be torn; a line inside that cannot be read is named in ``damaged``.
+is left out and said to be torn. A line inside that cannot be read, or that is no line of ours, is
+left out and named in ``damaged`` with what is wrong with it: whoever has a record can rely on it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from elastic_fsm.journal_shape import fault_of_header, fault_of_record
 from elastic_fsm.problems import BadInput
 from elastic_fsm.tally import FORMAT, Tally
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = [
     "DEFAULT_RUNS",
@@ -29,11 +28,15 @@ __all__ = [
     "find_run",
     "has_journal",
     "node_folders",
+    "parse_header",
+    "parse_record",
     "read_journal",
 ]
 
 DEFAULT_RUNS = Path("elastic_runs")
 _CURRENT = "journal.jsonl"
+# Of damaged lines so many are named.
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class JournalFile:
-    """A journal as it was found. ``summary`` covers dropped lines, too."""
+    """A journal as it was found. ``summary`` covers dropped lines, too.
+
+    ``damaged`` holds ``file:line: what is wrong`` for each line that was left out.
+    """
 
     path: Path
     header: dict[str, Any]
@@ -62,6 +68,22 @@ class JournalFile:
         """``file:line`` of a record."""
         path, line = self.places[index]
         return f"{path}:{line}"
+
+    def remarks(self) -> list[str]:
+        """What is to be said about the file itself: what is not in the records, and why."""
+        said = [
+            f"{gap.missing} lines were dropped to keep the journal small; their sums were kept"
+            for gap in self.gaps
+        ]
+        if self.torn:
+            said.append("the last line was not written to its end, and is left out")
+        if self.damaged:
+            more = len(self.damaged) - _NAMED
+            said.append(
+                f"left out, for it cannot be used: {'; '.join(self.damaged[:_NAMED])}"
+                + (f"; and {more} more lines" if more > 0 else "")
+            )
+        return said
 
     @property
     def final(self) -> bool:
@@ -129,9 +151,9 @@ class _Part:
 
     path: Path
     header: dict[str, Any]
-    records: list[tuple[int, dict[str, Any]]]
     torn: bool
-    damaged: list[str]
+    records: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
 
 
 def _newest_of(path: Path) -> Path:
@@ -150,38 +172,60 @@ def _rotated(newest: Path) -> list[tuple[int, Path]]:
 
 
 def _read_part(path: Path) -> _Part | None:
-    """A file; None when it is not there, or has no header (yet)."""
+    """A file; None when it is not there, or has no header yet."""
     try:
         *lines, rest = path.read_bytes().split(b"\n")
-    except OSError:
+    except FileNotFoundError:
         return None
-    damaged: list[str] = []
-    found = list(_objects(path, lines, damaged))
-    if not found or "machine" not in found[0][1]:
+    except OSError as error:
+        what = f"the journal cannot be read: {error.strerror}"
+        raise BadInput.of(what, where=str(path), fix="see whose it is, and what it is") from error
+    if not lines:
         return None
-    (_, header), *records = found
-    if header.get("format") != FORMAT:
+    part = _Part(path, parse_header(lines[0], path), torn=bool(rest))
+    for number, line in enumerate(lines[1:], start=2):
+        record, fault = parse_record(line)
+        if fault is None:
+            part.records.append((number, record))
+        else:
+            part.damaged.append(f"{path}:{number}: {fault}")
+    return part
+
+
+def parse_header(line: bytes, path: Path) -> dict[str, Any]:
+    """The first line of a file.
+
+    Raises :class:`BadInput` when it is none, or that of a format which this version cannot read.
+    """
+    header = _object(line)
+    if header is None or "format" not in header:
+        fault = "it is not that of a journal"
+    elif header["format"] != FORMAT:
         raise BadInput.of(
-            f"the journal has format {header.get('format')}, not {FORMAT}",
+            f"the journal has format {header['format']}, not {FORMAT}",
             where=str(path),
             fix=f"read it with elastic_fsm {header.get('elastic_fsm')}",
         )
-    return _Part(path, header, records, bool(rest), damaged)
+    elif not (fault := fault_of_header(header) or ""):
+        return header
+    what, fix = f"the first line is not a header: {fault}", "restore the file as it was written"
+    raise BadInput.of(what, where=str(path), fix=fix)
 
 
-def _objects(
-    path: Path, lines: list[bytes], damaged: list[str]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and value of each line that can be read."""
-    for number, line in enumerate(lines, start=1):
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            value = None
-        if isinstance(value, dict):
-            yield number, value
-        else:
-            damaged.append(f"{path}:{number}")
+def parse_record(line: bytes) -> tuple[dict[str, Any], str | None]:
+    """Another line, and what is wrong with it; it may be used only when that is None."""
+    record = _object(line)
+    if record is None:
+        return {}, "it is no JSON object"
+    return record, fault_of_record(record)
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _join(newest: Path, parts: list[_Part]) -> JournalFile:

@@ -36,12 +36,10 @@ class Tally:
     worker_state: str = ""
     restarts: int = 0
     membership_restarts: int = 0
-    last_transition: str = ""
     transitions: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     """By state, the stays that are over; see :meth:`seconds_in`."""
     outcomes: dict[str, int] = field(default_factory=dict)
-    notes: int = 0
 
     def add(self, record: Mapping[str, Any]) -> None:
         """One more line."""
@@ -51,7 +49,6 @@ class Tally:
             self.first_time = time
         facts = record.get("facts")
         if facts is None:
-            self.notes += 1
             return
         outcome = record["outcome"]
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
@@ -67,7 +64,6 @@ class Tally:
     def _add_step(self, record: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
         name, source = record["transition"], record["source"]
         self.transitions[name] = self.transitions.get(name, 0) + 1
-        self.last_transition = name
         self.state, self.entered_at = record["dest"], facts["entered_at"]
         if record["entered"]:
             stayed = facts["now"] - facts["entered_at"]

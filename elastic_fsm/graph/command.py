@@ -18,6 +18,7 @@ from elastic_fsm.graph.extract import diagram_of
 from elastic_fsm.graph.pages import first_difference, read_text, write_page
 from elastic_fsm.graph.pictures import HOW_TO_GET_PICTURES, made_of, stamp
 from elastic_fsm.graph.words import HELP, GraphWords, split_graph_words
+from elastic_fsm.printable import printable
 from elastic_fsm.problems import BadInput, did_you_mean
 
 if TYPE_CHECKING:
@@ -88,9 +89,13 @@ def _drawing_of_run(words: GraphWords) -> Drawing:
 
     folders = find_run(words.run)
     if len(folders) > 1:
-        fix = "name one of them: " + " ".join(map(str, folders))
-        raise BadInput.of("the run has several nodes", where="command line", fix=fix)
+        names = ", ".join(folder.name for folder in folders[:8]) + (", …" * (len(folders) > 8))
+        what = f"the run has {len(folders)} nodes, and one picture holds one: {names}"
+        fix = f"name one of them, as in --run {folders[0]}"
+        raise BadInput.of(what, where="command line", fix=fix)
     journal = read_journal(folders[0])
+    for remark in journal.remarks():
+        print(f"elastic-fsm: {printable(remark)}", file=sys.stderr)
     diagram = diagram_of(read_spec(journal.header["machine"]))
     return Drawing(diagram, layer_of_run(diagram, journal), words.with_any, words=words.again())
 
@@ -100,7 +105,7 @@ def _text(drawing: Drawing, name: str, words: GraphWords) -> int:
     if words.output:
         write(words.output, text.encode())
     else:
-        print(text, end="")
+        print(printable(text), end="")
     return 0
 
 

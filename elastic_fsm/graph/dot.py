@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from elastic_fsm.graph.model import Look
 from elastic_fsm.graph.palette import GROUPS, MIXED, PAPER, Colours
+from elastic_fsm.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +34,7 @@ _HEAD = f"""\
 
 def to_dot(diagram: Diagram, layer: Layer | None = None) -> str:
     """The picture's description."""
-    return "\n".join(_Writer(diagram, layer).lines()) + "\n"
+    return printable("\n".join(_Writer(diagram, layer).lines())) + "\n"
 
 
 class _Writer:
@@ -85,9 +86,12 @@ class _Writer:
 
     def _group(self, number: int, title: str, nodes: list[Node]) -> list[str]:
         ground, border = GROUPS.get(title, MIXED)
+        # Arrows leave upwards to the left and at the ends; there the title would be crossed.
+        place = "c" if len(nodes) > 2 else "r"
         return [
             f"  subgraph cluster_{number} {{",
-            f'    label=<<font color="{Colours.QUIET_TEXT}">{escape(title)}</font>>; labeljust=l; '
+            f'    label=<<font color="{Colours.QUIET_TEXT}">{escape(title)}</font>>; '
+            f"labeljust={place}; "
             f'fontsize=11; style="rounded,filled"; fillcolor="{ground}"; color="{border}"; '
             "margin=10;",
             *(f"    {self._node(node)}" for node in nodes),
@@ -128,7 +132,7 @@ class _Writer:
 
     def _line(self, arrows: list[Arrow]) -> str:
         first = arrows[0]
-        rows = [self._label_row(arrow) for arrow in arrows]
+        rows = [_gap(4), *(self._label_row(arrow) for arrow in arrows), _gap(5)]
         ends = f"{_quoted(first.source)} -> {_quoted(first.target)}"
         return f"  {ends} [label={_table(rows)}{self._line_style(arrows)}];"
 
@@ -225,6 +229,11 @@ def _row(text: str, *, color: str, size: int = 10) -> str:
     font = f'<font color="{color}" point-size="{size}">{text}</font>'
     align = "" if size > 10 else ' align="left"'
     return f"<tr><td{align}>{font}</td></tr>"
+
+
+def _gap(points: int) -> str:
+    """Room in a label, so that neither its own line nor another one touches the letters."""
+    return f'<tr><td height="{points}"></td></tr>'
 
 
 def _table(rows: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.failures import describe_exit
 from elastic_fsm.hindsight.story import Evidence
+from elastic_fsm.journal_shape import INTEGER, TEXT, fault_of, maybe
 from elastic_fsm.logs.files import last_lines
 
 if TYPE_CHECKING:
@@ -17,18 +18,38 @@ if TYPE_CHECKING:
 
 __all__ = ["add_evidence", "read_report"]
 
-_LINES = 20
+_LINES, _TRACEBACK = 20, 60
+_LONGEST_LINE = 500
 _MOST_WORKERS = 8
+_CAUSE = {
+    "rank": INTEGER,
+    "local_rank": INTEGER,
+    "exit_code": INTEGER,
+    "message": TEXT,
+    "traceback": TEXT,
+    "stderr_tail": [TEXT],
+}
+_REPORT = {
+    "exit_code?": maybe(INTEGER),
+    "restarts_used?": INTEGER,
+    "membership_restarts?": INTEGER,
+    "error?": TEXT,
+    "attempts?": [{"attempt": INTEGER, "causes": [_CAUSE]}],
+}
 
 
-def read_report(journal: Path) -> dict[str, Any]:
-    """The report that belongs to a journal (``report.2.json`` to ``journal.2.jsonl``), or {}."""
+def read_report(journal: Path) -> tuple[dict[str, Any], str]:
+    """The report that belongs to a journal (``report.2.json`` to ``journal.2.jsonl``), or {}; and
+    what is wrong with one that cannot be used."""
     path = journal.with_name(journal.stem.replace("journal", "report", 1) + ".json")
     try:
         report = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return report if isinstance(report, dict) else {}
+    except OSError:
+        return {}, ""
+    except (ValueError, RecursionError):
+        return {}, f"left out, for it cannot be used: {path}: it is not JSON"
+    fault = fault_of(report, _REPORT)
+    return ({}, f"left out, for it cannot be used: {path}: {fault}") if fault else (report, "")
 
 
 def add_evidence(chapters: list[Chapter], node: Path, report: Mapping[str, Any]) -> None:
@@ -53,9 +74,9 @@ def _reported(cause: Mapping[str, Any]) -> Evidence:
         rank=cause["rank"],
         local_rank=cause["local_rank"],
         ended=describe_exit(cause["exit_code"]),
-        message=cause["message"],
-        traceback=cause["traceback"],
-        lines=tuple(cause["stderr_tail"]),
+        message=_short(cause["message"]),
+        traceback="\n".join(map(_short, cause["traceback"].splitlines()[-_TRACEBACK:])),
+        lines=tuple(map(_short, cause["stderr_tail"][-_LINES:])),
         source="report.json",
     )
 
@@ -68,7 +89,11 @@ def _found(node: Path, attempt: int, ended: Mapping[str, Any]) -> Evidence:
         rank=rank,
         local_rank=rank,
         ended=describe_exit(ended["exit_code"]),
-        message=ended["reason"],
-        lines=tuple(last_lines(log, _LINES)),
+        message=_short(ended["reason"]),
+        lines=tuple(map(_short, last_lines(log, _LINES))),
         source=str(log),
     )
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} …"

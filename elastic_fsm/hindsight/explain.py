@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.durations import say_duration
 from elastic_fsm.hindsight.evidence import add_evidence, read_report
 from elastic_fsm.hindsight.liveness import agent_is_alive, agent_pid
-from elastic_fsm.hindsight.story import Ending, Story
+from elastic_fsm.hindsight.story import Ending, Story, tell_ends
 from elastic_fsm.hindsight.teller import Teller
 from elastic_fsm.journal_reader import read_journal
 
@@ -25,7 +25,7 @@ __all__ = ["clock", "story_of"]
 def story_of(path: Path) -> Story:
     """The story of a node's journal; raises :class:`BadInput` when there is none to read."""
     journal = read_journal(path)
-    report = read_report(journal.path)
+    report, doubt = read_report(journal.path)
     teller = Teller(journal)
     summary = journal.summary
     facts = _last_facts(journal)
@@ -48,7 +48,7 @@ def story_of(path: Path) -> Story:
         spans=teller.spans,
         workers=teller.workers,
         transitions=dict(summary.transitions),
-        remarks=_remarks(journal),
+        remarks=journal.remarks() + ([doubt] if doubt else []),
     )
     story.answer = _answer(story)
     return story
@@ -84,17 +84,6 @@ def _kind(alive: bool | None, *, final: bool, reported: bool) -> str:
     if reported:
         return "lost control"
     return "unclear" if alive is None else "agent died"
-
-
-def _remarks(journal: JournalFile) -> list[str]:
-    remarks = [
-        f"{gap.missing} lines were dropped to keep the journal small; their sums were kept"
-        for gap in journal.gaps
-    ]
-    if journal.torn:
-        remarks.append("the last line was not written to its end, and is left out")
-    remarks += [f"{place} cannot be read" for place in journal.damaged]
-    return remarks
 
 
 def clock(seconds: float | None, *, date: bool = False) -> str:
@@ -173,11 +162,8 @@ def _why_restarted(story: Story) -> list[str]:
     if not restarts:
         return []
     times = "once" if len(restarts) == 1 else f"{len(restarts)} times"
-    said = [f"It was restarted {times}:"]
-    said += [f"  {chapter_in_short(c)}" for c in restarts[:3]]
-    if len(restarts) > 6:
-        said.append(f"  … {len(restarts) - 6} more")
-    return said + [f"  {chapter_in_short(c)}" for c in restarts[3:][-3:]]
+    told = tell_ends(restarts, 3, 3, lambda chapter: [chapter_in_short(chapter)], "… {} more")
+    return [f"It was restarted {times}:", *(f"  {line}" for line in told)]
 
 
 def chapter_in_short(chapter: Chapter) -> str:

@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.durations import say_duration
 from elastic_fsm.hindsight.explain import clock
+from elastic_fsm.hindsight.story import tell_ends
 from elastic_fsm.narration import ranges
+from elastic_fsm.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from elastic_fsm.hindsight.story import Chapter, Evidence, Line, Story
+    from elastic_fsm.hindsight.story import Chapter, Cost, Evidence, Line, Story
 
 __all__ = ["render"]
 
-# Of a long story the beginning and the end are told; all of it is in --json and --html.
+# Of a long story, and of a long chapter, the beginning and the end are told; --json has all.
 _FIRST, _LAST = 3, 8
+_FIRST_LINES, _LAST_LINES = 8, 4
 _LINES_OF_A_WORKER = 8
 _SHORTEST = 0.0005
 """Seconds; passing through takes less."""
@@ -27,7 +30,7 @@ def render(story: Story) -> str:
     parts = [
         _head(story),
         _section("Why", story.answer),
-        _section("What happened", _chapters(story.chapters)),
+        _section("What happened", tell_ends(story.chapters, _FIRST, _LAST, _chapter)),
         _section("Where the time went", _ledger(story)),
         _section("What it cost", _costs(story)),
         _section("About the journal", [*story.remarks, f"it is {story.path}"]),
@@ -36,7 +39,7 @@ def render(story: Story) -> str:
 
 
 def _section(title: str, lines: Sequence[str] | Iterator[str]) -> str:
-    told = [f"  {line}".rstrip() for line in lines]
+    told = [f"  {part}".rstrip() for line in lines for part in printable(line).split("\n")]
     return "\n".join([title, *told]) if told else ""
 
 
@@ -46,8 +49,9 @@ def _head(story: Story) -> str:
     where = state.get(ending.kind, ending.state)
     code = "" if ending.exit_code is None else f", exit code {ending.exit_code}"
     anew = f"; formed anew {story.membership_restarts} ×" if story.membership_restarts else ""
+    title = f"Run {story.run_id} on {story.host}: {where}{code}".replace("\n", " ")
     return (
-        f"Run {story.run_id} on {story.host}: {where}{code}\n"
+        f"{printable(title)}\n"
         f"  {clock(story.began, date=True)}, for {say_duration(story.seconds)}; "
         f"{story.attempts} attempt{'s' * (story.attempts != 1)}; "
         f"{story.restarts_used} of {story.max_restarts} restarts spent{anew}; "
@@ -58,30 +62,23 @@ def _head(story: Story) -> str:
 # -- what happened -----------------------------------------------------------------------------
 
 
-def _chapters(chapters: Sequence[Chapter]) -> Iterator[str]:
-    skipped = len(chapters) - _FIRST - _LAST
-    for chapter in chapters:
-        if skipped > 0 and _FIRST <= chapter.number < _FIRST + skipped:
-            if chapter.number == _FIRST:
-                yield f"… {skipped} more, which --json and --html tell"
-            continue
-        yield from _chapter(chapter)
-
-
 def _chapter(chapter: Chapter) -> Iterator[str]:
     yield f"{chapter.number}. {clock(chapter.time)}  {chapter.kind}: {chapter.title}"
     healed = chapter.at + (chapter.healthy_after or 0.0)
     until = [line for line in chapter.lines if chapter.healthy_after is None or line.at <= healed]
-    for line in until:
-        yield from (f"   {text}" for text in _line(line, chapter))
+    yield from _lines(until, chapter)
     for evidence in chapter.evidence:
         yield from (f"   {text}" for text in _evidence(evidence))
     in_it = [e for e in chapter.exits if chapter.healthy_after is None or e["at"] <= healed]
     yield from (f"   {text}" for text in _exits(in_it))
     yield from (f"   {text}" for text in _outcome(chapter))
-    for line in chapter.lines[len(until) :]:
-        yield from (f"   {text}" for text in _line(line, chapter))
+    yield from _lines(chapter.lines[len(until) :], chapter)
     yield from (f"   {text}" for text in _exits(chapter.exits[len(in_it) :]))
+
+
+def _lines(lines: Sequence[Line], chapter: Chapter) -> Iterator[str]:
+    told = tell_ends(lines, _FIRST_LINES, _LAST_LINES, lambda line: _line(line, chapter))
+    yield from (f"   {text}" for text in told)
 
 
 def _line(line: Line, chapter: Chapter) -> Iterator[str]:
@@ -103,9 +100,9 @@ def _line(line: Line, chapter: Chapter) -> Iterator[str]:
 
 def _exits(exits: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Who else ended, in few words."""
-    stopped = sorted(e["local_rank"] for e in exits if e["stopped_by_agent"])
+    stopped = sorted({e["local_rank"] for e in exits if e["stopped_by_agent"]})
     done = sorted(
-        e["local_rank"] for e in exits if not e["exit_code"] and not e["stopped_by_agent"]
+        {e["local_rank"] for e in exits if not e["exit_code"] and not e["stopped_by_agent"]}
     )
     if stopped:
         yield f"{'':>9}  stopped by the agent: local rank {ranges(stopped)}"
@@ -146,19 +143,19 @@ def _ledger(story: Story) -> Iterator[str]:
 
 
 def _costs(story: Story) -> Iterator[str]:
-    for cost in story.costs:
-        last = cost.chapter == story.chapters[-1].number
-        until = (
-            "until healthy again" if cost.healthy_again else "until the next" if not last else ""
-        )
-        spent = f", {_count(cost.restarts_used, 'restart')}" if cost.restarts_used else ""
-        took = f"{say_duration(cost.seconds)} {until or 'until the end'}"
-        yield f"{cost.chapter}. {cost.kind}: {took}{spent}"
+    yield from tell_ends(story.costs, _FIRST, _LAST, lambda cost: [_cost(cost, story)])
     if len(story.costs) > 1:
         lost = sum(c.seconds for c in story.costs if c.healthy_again)
         yield f"together: {say_duration(lost)} until healthy again, " + _count(
             sum(c.restarts_used for c in story.costs), "restart"
         )
+
+
+def _cost(cost: Cost, story: Story) -> str:
+    following = "end" if cost.chapter == story.chapters[-1].number else "next"
+    until = "until healthy again" if cost.healthy_again else f"until the {following}"
+    spent = f", {_count(cost.restarts_used, 'restart')}" if cost.restarts_used else ""
+    return f"{cost.chapter}. {cost.kind}: {say_duration(cost.seconds)} {until}{spent}"
 
 
 def _count(number: int, noun: str) -> str:

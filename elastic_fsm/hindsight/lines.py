@@ -45,7 +45,7 @@ def happened(record: Mapping[str, Any]) -> str:
     """The event as a clause; of one that somebody else posted, perhaps only its name."""
     try:
         text = because(record)
-    except (LookupError, TypeError):
+    except (LookupError, TypeError, ValueError, AttributeError):
         text = str(record["event"]["name"])
     if record["outcome"] == "failed":
         return f"{text}, and a condition raised: {record.get('error', '')}"
@@ -73,8 +73,6 @@ def _known(facts: Mapping[str, Any]) -> str:
     parts.append(f"restarts left: {facts['restarts_left']} of {facts['max_restarts']}")
     if facts["membership_restarts"]:
         parts.append(f"formed anew: {facts['membership_restarts']}")
-    if facts.get("nodes_waiting"):
-        parts.append(f"nodes waiting: {facts['nodes_waiting']}")
     return "; ".join(parts)
 
 

@@ -1,15 +1,15 @@
 """Whether a run's agent is alive: it holds a lock on ``agent.pid`` until its process ends.
 
 The kernel gives the lock back however the process ends, and knows nothing of pids that are used
-again. To ask is to try: a shared lock is taken and given back at once. Only while the agent is
-dead does that succeed, so it disturbs nobody but another agent that starts in this very moment.
+again. It is only asked about, never taken: an agent that starts in this very moment gets it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 from typing import TYPE_CHECKING
+
+from elastic_fsm.lockfile import is_locked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,14 +26,11 @@ def agent_is_alive(node: Path) -> bool | None:
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return is_locked(descriptor)
     except OSError:  # no locks there, as on some file systems of clusters
         return None
     finally:
         os.close(descriptor)
-    return False
 
 
 def agent_pid(node: Path) -> int | None:

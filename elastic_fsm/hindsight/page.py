@@ -11,12 +11,14 @@ from elastic_fsm.hindsight.explain import clock
 from elastic_fsm.hindsight.gantt import gantt
 from elastic_fsm.hindsight.lit_graph import lit_graph
 from elastic_fsm.hindsight.page_style import STYLE
+from elastic_fsm.hindsight.story import tell_ends
 from elastic_fsm.journal_reader import read_journal
+from elastic_fsm.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from elastic_fsm.hindsight.story import Chapter, Evidence, Line, Story
+    from elastic_fsm.hindsight.story import Chapter, Cost, Evidence, Line, Story
 
 __all__ = ["render_page"]
 
@@ -24,13 +26,15 @@ _SHOWN = {"agent died": "FAILED", "lost control": "UNKNOWN", "unclear": "UNKNOWN
 _CLASSES = {"told to stop": "told", "membership change": "membership", "agent's error": "agent"}
 # Many failures look alike; the timeline and the sums show all, the text some.
 _FIRST, _LAST = 20, 60
+_FIRST_LINES, _LAST_LINES = 30, 20
+_LEFT_OUT = "… {} more, told by <code>--json</code>"
 
 
 def render_page(stories: Sequence[Story]) -> str:
     """The whole page; the nodes of a run one after the other."""
     title = f"Run {stories[0].run_id}" if stories else "No run"
     body = "\n".join(part for story in stories for part in _story(story))
-    return (
+    return printable(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>\n{STYLE}</style>\n</head>\n"
@@ -41,7 +45,14 @@ def render_page(stories: Sequence[Story]) -> str:
 def _story(story: Story) -> Iterator[str]:
     yield from _head(story)
     yield from _section("Timeline", f'<div class="wide">{gantt(story)}</div>{_legend()}')
-    yield from _section("What happened", "\n".join(_chapters(story.chapters)))
+    told = tell_ends(
+        story.chapters,
+        _FIRST,
+        _LAST,
+        lambda chapter: _chapter(chapter, story.anchor(chapter.number)),
+        f'<p class="quiet">{_LEFT_OUT}</p>',
+    )
+    yield from _section("What happened", "\n".join(told))
     yield from _section("Where the time went", "\n".join(_states(story)))
     if story.costs:
         yield from _section("What it cost", "\n".join(_costs(story)))
@@ -103,19 +114,9 @@ def _head(story: Story) -> Iterator[str]:
 # -- what happened -----------------------------------------------------------------------------
 
 
-def _chapters(chapters: Sequence[Chapter]) -> Iterator[str]:
-    skipped = len(chapters) - _FIRST - _LAST
-    for chapter in chapters:
-        if skipped > 0 and _FIRST <= chapter.number < _FIRST + skipped:
-            if chapter.number == _FIRST:
-                yield f'<p class="quiet">… {skipped} more, told by <code>--json</code></p>'
-            continue
-        yield from _chapter(chapter)
-
-
-def _chapter(chapter: Chapter) -> Iterator[str]:
+def _chapter(chapter: Chapter, anchor: str) -> Iterator[str]:
     kind = _CLASSES.get(chapter.kind, chapter.kind.split()[0])
-    yield f'<article id="{chapter.number}" class="{escape(kind)}">'
+    yield f'<article id="{anchor}" class="{escape(kind)}">'
     yield (
         f"<h3>{chapter.number}. {escape(chapter.kind)}: {escape(chapter.title)} "
         f'<span class="quiet">{clock(chapter.time)}</span></h3>'
@@ -123,7 +124,13 @@ def _chapter(chapter: Chapter) -> Iterator[str]:
     for evidence in chapter.evidence:
         yield from _evidence(evidence)
     yield '<ol class="steps">'
-    yield from (_line(line, chapter) for line in chapter.lines)
+    yield from tell_ends(
+        chapter.lines,
+        _FIRST_LINES,
+        _LAST_LINES,
+        lambda line: [_line(line, chapter)],
+        f'<li><span></span><span class="quiet">{_LEFT_OUT}</span></li>',
+    )
     yield "</ol>"
     if chapter.healthy_after is not None and chapter.kind != "start":
         spent = f", {chapter.restarts_used} restart spent" if chapter.restarts_used else ""
@@ -188,18 +195,22 @@ def _states(story: Story) -> Iterator[str]:
 def _costs(story: Story) -> Iterator[str]:
     yield '<table><tr><th></th><th>what</th><th class="number">until healthy again</th>'
     yield '<th class="number">restarts spent</th></tr>'
-    for cost in story.costs:
-        title = story.chapters[cost.chapter].title
-        took = say_duration(cost.seconds) if cost.healthy_again else "not again"
-        yield (
-            f'<tr><td><a href="#{cost.chapter}">{cost.chapter}</a></td>'
-            f"<td>{escape(cost.kind)}: {escape(title)}</td>"
-            f'<td class="number">{took}</td><td class="number">{cost.restarts_used}</td></tr>'
-        )
+    left_out = f'<tr><td></td><td class="quiet" colspan="3">{_LEFT_OUT}</td></tr>'
+    yield from tell_ends(story.costs, _FIRST, _LAST, lambda cost: [_cost(cost, story)], left_out)
     lost = say_duration(sum(c.seconds for c in story.costs if c.healthy_again))
     yield (
         f'<tr><td></td><td><b>together</b></td><td class="number"><b>{lost}</b></td>'
         f'<td class="number"><b>{sum(c.restarts_used for c in story.costs)}</b></td></tr></table>'
+    )
+
+
+def _cost(cost: Cost, story: Story) -> str:
+    title = story.chapters[cost.chapter].title
+    took = say_duration(cost.seconds) if cost.healthy_again else "not again"
+    return (
+        f'<tr><td><a href="#{story.anchor(cost.chapter)}">{cost.chapter}</a></td>'
+        f"<td>{escape(cost.kind)}: {escape(title)}</td>"
+        f'<td class="number">{took}</td><td class="number">{cost.restarts_used}</td></tr>'
     )
 
 

@@ -13,6 +13,7 @@ from elastic_fsm.hindsight.replay import recorded_machine, replay
 from elastic_fsm.journal_reader import read_journal
 from elastic_fsm.machine import load_machine
 from elastic_fsm.plugins import rules_for
+from elastic_fsm.printable import printable
 from elastic_fsm.problems import BadInput
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ def replay_node(
     outcome = replay(journal, machine, other=other)
     tell = _tell_other if other else _tell_own
     lines = [f"{journal.header.get('run_id')} on {journal.header.get('host')}:"]
-    lines += [f"  {line}" for line in (*tell(journal, outcome), *_doubts(journal))]
-    return "\n".join(lines) + "\n", not outcome.differences and outcome.ended_at is None
+    lines += [f"  {line}" for line in (*tell(journal, outcome), *journal.remarks())]
+    agrees = not (outcome.differences or journal.damaged) and outcome.ended_at is None
+    return "".join(printable(line) + "\n" for line in lines), agrees
 
 
 # -- machines ----------------------------------------------------------------------------------
@@ -85,11 +87,12 @@ def _kept(journal: JournalFile, overrides: Sequence[str]) -> dict[str, Any]:
 
 def _folders(plugins: Mapping[str, str | None]) -> list[Path]:
     """Where the modules were found: the folder above as many packages as the name has."""
-    return [
-        Path(file).parents[name.count(".") + (Path(file).stem == "__init__")]
-        for name, file in plugins.items()
-        if file
-    ]
+    folders = []
+    for name, file in plugins.items():
+        above = list(Path(file or "").parents)
+        depth = name.count(".") + (Path(file or "").stem == "__init__")
+        folders += above[depth : depth + 1]
+    return folders
 
 
 # -- in words ----------------------------------------------------------------------------------
@@ -174,11 +177,3 @@ def _early_end(journal: JournalFile, outcome: Replayed) -> Iterator[str]:
         f"this machine would have ended then, at {clock(at)}, in {outcome.final_state}; "
         f"the run went on for {say_duration(last - at)}"
     )
-
-
-def _doubts(journal: JournalFile) -> Iterator[str]:
-    for gap in journal.gaps:
-        yield f"{gap.missing} lines had been dropped and were not compared"
-    if journal.torn:
-        yield "the last line was not written to its end, and was left out"
-    yield from (f"{place} cannot be read" for place in journal.damaged)

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.durations import say_duration
 from elastic_fsm.hindsight.liveness import agent_is_alive, agent_pid
-from elastic_fsm.journal_reader import DEFAULT_RUNS, has_journal, node_folders
+from elastic_fsm.journal_reader import (
+    DEFAULT_RUNS,
+    has_journal,
+    node_folders,
+    parse_header,
+    parse_record,
+)
+from elastic_fsm.printable import printable
 from elastic_fsm.problems import BadInput
 
 if TYPE_CHECKING:
@@ -32,7 +39,8 @@ class NodeStatus:
     """One node of one run.
 
     ``condition`` is ``running``, ``ended``, ``lost control`` (it ended outside of its machine),
-    ``agent died``, or ``unclear`` where the file system cannot tell a live agent from a dead one.
+    ``agent died``, ``unclear`` where the file system cannot tell a live agent from a dead one, or
+    ``unreadable``. ``problem`` says what is wrong with the journal.
 
     ``since`` is the wall time of the last change of state; ``workers_alive`` is None when nobody
     is there to know.
@@ -42,16 +50,17 @@ class NodeStatus:
     node: str
     path: str
     condition: str
-    state: str
-    worker_state: str
-    began: float | None
-    since: float | None
-    workers_alive: int | None
-    workers: int
-    restarts_used: int
-    max_restarts: int
-    membership_restarts: int
-    pid: int | None
+    state: str = ""
+    worker_state: str = ""
+    began: float | None = None
+    since: float | None = None
+    workers_alive: int | None = None
+    workers: int = 0
+    restarts_used: int = 0
+    max_restarts: int = 0
+    membership_restarts: int = 0
+    pid: int | None = None
+    problem: str = ""
 
 
 def status_of(folder: Path | None = None) -> list[NodeStatus]:
@@ -63,19 +72,39 @@ def status_of(folder: Path | None = None) -> list[NodeStatus]:
     found = [base] if has_journal(base) else node_folders(base)
     if not found and base.is_dir():
         runs = [path for path in base.iterdir() if not path.is_symlink()]
-        found = [node for run in runs for node in node_folders(run)]
+        found = [node for run in runs for node in _nodes(run)]
     if not found:
         raise BadInput.of(
             f"there is no run in {base}",
             where="command line",
             fix="give the folder that holds them (run_dir of the run)",
         )
-    return sorted(map(_node_status, found), key=lambda s: (s.began or 0.0, s.run_id, s.node))
+    return sorted(map(_status_of, found), key=lambda s: (s.began or 0.0, s.run_id, s.node))
+
+
+def _nodes(run: Path) -> list[Path]:
+    """The nodes of a run; itself where nobody may look into it, so that it is told."""
+    try:
+        return node_folders(run)
+    except OSError:
+        return [run]
+
+
+def _status_of(node: Path) -> NodeStatus:
+    """A bad journal is one line among others."""
+    try:
+        return _node_status(node)
+    except BadInput as error:
+        problem = error.problems[0]
+        said = f"{problem.where}: {problem.what}"
+    except OSError as error:
+        said = f"{error.filename}: {error.strerror}"
+    return NodeStatus(node.parent.name, node.name, str(node), "unreadable", problem=said)
 
 
 def _node_status(node: Path) -> NodeStatus:
     header, first = _beginning(node)
-    last, changed = _end(node)
+    last, changed, fault = _end(node)
     facts = last.get("facts", {})
     alive = agent_is_alive(node)
     state = last.get("dest") or last.get("state", "")
@@ -97,6 +126,7 @@ def _node_status(node: Path) -> NodeStatus:
         max_restarts=budget,
         membership_restarts=facts.get("membership_restarts", 0),
         pid=agent_pid(node),
+        problem=f"the last line cannot be used: {fault}" if fault else "",
     )
 
 
@@ -124,22 +154,28 @@ def _beginning(node: Path) -> tuple[dict[str, Any], float | None]:
     for name in ("journal-0.jsonl", "journal.jsonl"):
         try:
             with (node / name).open("rb") as file:
-                header, first = _parsed(file.readline()), _parsed(file.readline())
-        except OSError:
+                line, following = file.readline(), file.readline()
+        except FileNotFoundError:
             continue
-        return header, first.get("time")
+        if line.endswith(b"\n"):
+            first, fault = parse_record(following)
+            return parse_header(line, node / name), None if fault else first["time"]
     return {}, None
 
 
-def _end(node: Path) -> tuple[dict[str, Any], float | None]:
-    """The last event that says where the machine is, and the time of the last change of state."""
+def _end(node: Path) -> tuple[dict[str, Any], float | None, str]:
+    """The last event that says where the machine is, the time of the last change of state, and
+    what is wrong with a line after it."""
+    wrong = ""
     for line in reversed(_last_lines(node)):
-        record = _parsed(line)
-        if "dest" in record or record.get("outcome") in ("ignored", "failed"):
+        record, fault = parse_record(line)
+        if fault:
+            wrong = wrong or ("" if "format" in record else fault)
+        elif record.get("outcome") in ("step", "ignored", "failed"):
             facts = record["facts"]
             stayed = 0.0 if record.get("entered") else facts["now"] - facts["entered_at"]
-            return record, record["time"] - stayed
-    return {}, None
+            return record, record["time"] - stayed, wrong
+    return {}, None, wrong
 
 
 def _last_lines(node: Path) -> list[bytes]:
@@ -151,19 +187,11 @@ def _last_lines(node: Path) -> list[bytes]:
             with path.open("rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
                 lines = file.read().split(b"\n")[:-1]
-        except OSError:
+        except FileNotFoundError:
             continue
         if len(lines) > 1:
             break
     return lines
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except ValueError:  # torn, or cut by where the reading began
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 # -- as text -----------------------------------------------------------------------------------
@@ -176,19 +204,24 @@ def render(nodes: Sequence[NodeStatus], *, now: float | None = None) -> str:
     moment = time.time() if now is None else now
     rows = [_HEAD, *(_row(node, moment) for node in nodes)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "".join(
+    lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        + "\n"
         for row in rows
-    )
+    ]
+    lines += [_one_line(f"{n.run_id} {n.node}: {n.problem}") for n in nodes if n.problem]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.splitlines()))
 
 
 def _row(node: NodeStatus, now: float) -> tuple[str, ...]:
     alive = "-" if node.workers_alive is None else str(node.workers_alive)
     return (
-        node.run_id,
-        node.node,
-        _state(node),
+        _one_line(node.run_id),
+        _one_line(node.node),
+        _one_line(_state(node)),
         _since(node.since, now),
         f"{alive}/{node.workers}",
         f"{node.restarts_used}/{node.max_restarts}",
@@ -201,6 +234,8 @@ def _state(node: NodeStatus) -> str:
         return f"agent died in {node.state or 'its first moment'}"
     if node.condition == "lost control":
         return f"UNKNOWN, lost control in {node.state}"
+    if node.condition == "unreadable":
+        return "unreadable"
     if node.condition == "unclear":
         return f"{node.state}, or agent died"
     return node.state or "beginning"

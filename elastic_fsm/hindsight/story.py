@@ -12,9 +12,44 @@ that nobody sets.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
-__all__ = ["Chapter", "Cost", "Ending", "Evidence", "Line", "Span", "StateTime", "Story", "Worker"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+__all__ = [
+    "Chapter",
+    "Cost",
+    "Ending",
+    "Evidence",
+    "Line",
+    "Span",
+    "StateTime",
+    "Story",
+    "Worker",
+    "tell_ends",
+]
+
+T = TypeVar("T")
+
+
+def tell_ends(
+    items: Sequence[T],
+    first: int,
+    last: int,
+    tell: Callable[[T], Iterable[str]],
+    left_out: str = "… {} more, which --json tells",
+) -> Iterator[str]:
+    """The first and the last of many, and how many between them are left out: so much is told of
+    a run of weeks."""
+    skipped = len(items) - first - last
+    for index, item in enumerate(items):
+        if skipped <= 0 or not first <= index < first + skipped:
+            yield from tell(item)
+        elif index == first:
+            yield left_out.format(skipped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +130,7 @@ class Worker:
 
     attempt: int
     local_rank: int
-    pid: int
+    pid: int | None
     start: float
     end: float | None = None
     exit_code: int | None = None
@@ -161,6 +196,10 @@ class Story:
     """What is wrong with the journal itself: a torn line, dropped files."""
     answer: list[str] = field(default_factory=list)
     """Why it ended, or stands where it does, in sentences."""
+
+    def anchor(self, chapter: int) -> str:
+        """Where a chapter stands in a page, which may hold several nodes."""
+        return f"{quote(PurePath(self.path).parent.name)}-{chapter}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for programs."""

@@ -56,7 +56,7 @@ class Teller:
             self._remember(line)
             return
         self._count(record)
-        if record.get("entered"):
+        if record["outcome"] == "step" and record["entered"]:
             self._change(record, line)
         elif record["outcome"] == "failed" or _is_told(record):
             self._remember(line)
@@ -161,7 +161,7 @@ class Teller:
         elif event["name"] == "worker_exited":
             self._note_exit(facts["attempt"], event["data"])
 
-    def _worker(self, attempt: int, rank: int, pid: int) -> Worker:
+    def _worker(self, attempt: int, rank: int, pid: int | None) -> Worker:
         """The worker of an attempt; one may end before all are reported as started."""
         for worker in reversed(self.workers):
             if worker.attempt != attempt:
@@ -214,5 +214,8 @@ def _first_moment(journal: JournalFile) -> float:
 
 
 def _is_told(record: Mapping[str, Any]) -> bool:
-    """A step that changed no state is told, unless it is only one more worker's good end."""
-    return bool(record["outcome"] == "step" and record["event"]["name"] != "worker_exited")
+    """A step that changed no state is told, unless it is only one more worker's good end; so is a
+    command that failed, whatever came of it."""
+    event = record["event"]["name"]
+    is_step = record["outcome"] == "step" and event != "worker_exited"
+    return bool(is_step or event == "command_failed")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from elastic_fsm.hindsight.words import read_words
 from elastic_fsm.journal_reader import find_run
-from elastic_fsm.problems import BadInput
+from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.words import Grammar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
 
 __all__ = ["explain", "replay", "status"]
+
+T = TypeVar("T")
 
 _EXPLAIN = """\
 elastic-fsm explain [RUN_DIR] [--json] [--html FILE]
@@ -34,6 +36,7 @@ _REPLAY = """\
 elastic-fsm replay [RUN_DIR] [-c FILE] [overrides]
 
 Gives the events of a run's journal to its machine again; exit code 1 when a step is another one.
+It imports the plugins that the journal names, so replay only journals that you trust.
 With overrides it shows where another machine would have gone another way: machine=fail_fast, or
 changes to the run's own, machine.transitions.restart.conditions=[]. Nothing is started.
 """
@@ -41,62 +44,84 @@ changes to the run's own, machine.transitions.restart.conditions=[]. Nothing is 
 
 def explain(argv: Sequence[str]) -> int:
     """``elastic-fsm explain``."""
-    words = read_words(argv, flags=("--json", "--help", "-h"), with_value=("--html",))
-    if words.flags & {"--help", "-h"}:
+    words = Grammar(["--json"], {"--html": "FILE"}, overrides=False, last="place").read(argv)
+    if "--help" in words.flags:
         print(_EXPLAIN, end="")
         return 0
     from elastic_fsm.hindsight.explain import story_of
     from elastic_fsm.hindsight.explain_text import render
 
-    stories = [story_of(node) for node in find_run(words.folder)]
+    stories, problems = _each(find_run(words.place), story_of)
     if "--json" in words.flags:
         print(json.dumps([story.to_dict() for story in stories], indent=1))
-    if target := words.values.get("--html"):
+    if target := words.path("--html"):
         from elastic_fsm.hindsight.page import render_page
 
         _write(target, render_page(stories))
     if not (words.values or "--json" in words.flags):
         print("\n".join(map(render, stories)), end="")
+    _raise(problems)
     return 0
 
 
 def status(argv: Sequence[str]) -> int:
     """``elastic-fsm status``."""
-    words = read_words(argv, flags=("--json", "--help", "-h"))
-    if words.flags & {"--help", "-h"}:
+    words = Grammar(["--json"], overrides=False, last="place").read(argv)
+    if "--help" in words.flags:
         print(_STATUS, end="")
         return 0
     from elastic_fsm.hindsight.status import render, status_of, to_json
 
-    nodes = status_of(words.folder)
+    nodes = status_of(words.place)
     print(to_json(nodes) + "\n" if "--json" in words.flags else render(nodes), end="")
     return 0
 
 
 def replay(argv: Sequence[str]) -> int:
     """``elastic-fsm replay``."""
-    words = read_words(argv, flags=("--help", "-h"), with_value=("-c",), overrides=True)
-    if words.flags:
+    words = Grammar(valued={"-c": "job.yaml"}, last="place").read(argv)
+    if "--help" in words.flags:
         print(_REPLAY, end="")
         return 0
     from elastic_fsm.hindsight.replaying import replay_node
 
     print("replay starts nothing: it compares what is written with what a machine does")
-    job_file = Path(words.values["-c"]) if "-c" in words.values else None
-    same = True
-    for node in find_run(words.folder):
-        text, agrees = replay_node(node, words.overrides, job_file)
-        print(text, end="")
-        same = same and agrees
-    return 0 if same else 1
+    outcomes, problems = _each(
+        find_run(words.place), lambda node: replay_node(node, words.overrides, words.job_file)
+    )
+    print("".join(text for text, _ in outcomes), end="")
+    _raise(problems)
+    return 0 if all(agrees for _, agrees in outcomes) else 1
 
 
-def _write(target: str, page: str) -> None:
-    if target == "-":
+def _each(nodes: Sequence[Path], read: Callable[[Path], T]) -> tuple[list[T], list[Problem]]:
+    """What is made of each node, and what is wrong with others: a bad one hides no good one.
+
+    Raises :class:`BadInput` when all are bad.
+    """
+    made: list[T] = []
+    problems: dict[Problem, None] = {}
+    for node in nodes:
+        try:
+            made.append(read(node))
+        except BadInput as error:
+            problems |= dict.fromkeys(error.problems)
+    if not made:
+        _raise(problems)
+    return made, list(problems)
+
+
+def _raise(problems: Collection[Problem]) -> None:
+    if problems:
+        raise BadInput(problems)
+
+
+def _write(target: Path, page: str) -> None:
+    if str(target) == "-":
         print(page, end="")
         return
     try:
-        Path(target).write_text(page, encoding="utf-8")
+        target.write_text(page, encoding="utf-8")
     except OSError as error:
         raise BadInput.of(
             f"the page cannot be written: {error.strerror}: {target}",

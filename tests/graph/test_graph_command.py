@@ -106,7 +106,7 @@ def test_help(graph):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--formt", "dot"], "'--formt' is no word of graph"),
+        (["--formt", "dot"], "unknown option --formt"),
         (["--format"], "--format needs a value"),
         (["--format", "dott"], "did you mean 'dot'?"),
         (["-o", "machine.gif"], "'machine.gif' does not say which format"),
@@ -116,7 +116,7 @@ def test_help(graph):
         (["--diff", "machine=elastic"], "does not name two machines"),
         (["--diff", "machine=elastic,fail_fast", "--run"], "do not go together"),
         (["--run", "nowhere"], "there is no run in nowhere"),
-        (["train.py"], "'train.py' is no word of graph"),
+        (["train.py"], "'train.py' means nothing here"),
         (["machine.initial=INTI"], "machine.initial: unknown state 'INTI'"),
         (["machine.transitions.begin.dest=JONING"], "did you mean 'JOINING'?"),
         (["--format", "png"], "a PNG goes into a file"),
@@ -362,8 +362,19 @@ def test_several_nodes(graph, played):
     (other / "journal.jsonl").write_text((played / "journal.jsonl").read_text())
     code, _, err = graph("--run")
     assert code == 2
-    assert "several nodes" in err
-    assert str(other) in err
+    assert "the run has 2 nodes, and one picture holds one: host, other" in err
+    assert f"--run {played}" in err
+    assert graph("--run", str(other))[0] == 0
+
+
+def test_a_damaged_line_of_a_run_is_said(graph, played):
+    path = played / "journal.jsonl"
+    path.write_text(path.read_text() + '{"outcome":"\\u001b"}\n')
+    code, out, err = graph("--run", "--format", "dot")
+    assert code == 0
+    assert out.startswith("digraph")
+    assert err.startswith("elastic-fsm: left out, for it cannot be used: ")
+    assert "\x1b" not in err
 
 
 # -- two machines ------------------------------------------------------------------------------

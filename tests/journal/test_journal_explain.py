@@ -11,6 +11,7 @@ import pytest
 from elastic_fsm.cli import run_command_line
 from elastic_fsm.hindsight.explain import story_of
 from elastic_fsm.hindsight.explain_text import render
+from elastic_fsm.hindsight.gantt import gantt
 from elastic_fsm.hindsight.lines import happened
 from elastic_fsm.hindsight.page import render_page
 from elastic_fsm.testing import OnStop
@@ -159,11 +160,29 @@ def test_a_long_story_is_cut_in_the_middle(play, node, explained):
 
     play(script, max_restarts=30)
     text = explained(node)
-    assert "… 21 more, which --json and --html tell" in text
-    assert "… 24 more" in text
-    assert "  2. " in text
-    assert "  3. 2" not in text
-    assert "  31. " in text
+    happened, costs = text.partition("What it cost")[::2]
+    for part in (happened, costs):
+        assert re.search(r"  … 2[01] more, which --json tells", part)
+        assert "  2. " in part
+        assert "  31. " in part
+    assert "… 24 more\n" in happened
+    assert "  5. " not in text
+    assert "together: 0s until healthy again, 30 restarts" in costs
+
+
+def test_a_long_chapter_is_cut_in_the_middle(play, node, explained):
+    def script(run):
+        for number in range(3000):
+            run.signal("SIGUSR1", at=number + 1)
+        run.signal("SIGTERM", at=9999)
+
+    play(script)
+    text = explained(node)
+    assert text.count("SIGUSR1 was received") == 12
+    assert "2988 more, which --json tells" in text
+    page = render_page([story_of(node)])
+    assert page.count("SIGUSR1 was received") == 47  # and three that began the chapter
+    assert "2953 more, told by <code>--json</code>" in page
 
 
 def test_an_event_of_the_users_own_is_told_by_its_name(play, node, explained):
@@ -308,8 +327,25 @@ def test_the_page_stays_small_however_often_the_machine_moved(play, node, monkey
 
     play(script, max_restarts=1000)
     page = render_page([story_of(node)])
-    assert len(page) < 1_500_000
-    assert "… 922 more" in page
+    assert "… 922 more" in page  # chapters
+    assert "… 921 more" in page  # costs
+    assert ">1000</b>" in page
+    assert len(page) < 300_000
+
+
+def test_the_timeline_stays_small_whatever_the_workers_die_of(play, node):
+    """Ends that differ from one attempt to the next share what little room there is."""
+
+    def script(run):
+        for number in range(500):
+            run.exits(number % 2, code=3, at=number + 1)
+        run.signal("SIGTERM", at=2000)
+
+    play(script, max_restarts=500)
+    drawn = gantt(story_of(node))
+    assert " in short; one: " in drawn
+    assert drawn.count("<rect") < 600
+    assert drawn.count('class="mark"') < 250
 
 
 def test_where_the_page_cannot_be_written(eventful, node, capsys):
@@ -322,7 +358,7 @@ def test_where_the_page_cannot_be_written(eventful, node, capsys):
     [
         (["--hmtl", "x"], "did you mean '--html'?"),
         (["--html"], "--html needs a value"),
-        (["one", "two"], "name one folder only"),
+        (["one", "two"], "name one only"),
     ],
 )
 def test_wrong_words_are_said(words, said, capsys):
@@ -341,6 +377,74 @@ def test_all_nodes_are_told(eventful, node, explained):
     other.mkdir()
     (other / "journal.jsonl").write_bytes((node / "journal.jsonl").read_bytes())
     assert explained(node.parent).count("The run ended in STOPPED") == 2
+    page = render_page([story_of(node), story_of(other)])
+    ids = re.findall(r'<article id="([^"]*)"', page)
+    assert len(ids) == len(set(ids)) == 10
+    assert set(re.findall(r'href="#([^"]*)"', page)) <= set(ids)
+
+
+def test_a_bad_node_hides_no_good_one(eventful, node, capsys):
+    for name in ("node-1", "node-2"):
+        other = node.with_name(name)
+        other.mkdir()
+        (other / "journal.jsonl").write_bytes((node / "journal.jsonl").read_bytes())
+    bad = node.with_name("node-1") / "journal.jsonl"
+    bad.write_text("no header\n")
+    for verb, told in (("explain", "The run ended in STOPPED"), ("replay", "no difference")):
+        assert run_command_line([verb, str(node.parent)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out.count(told) == 2
+        assert f"{bad}: the first line is not a header" in captured.err
+
+
+# -- what others wrote ----------------------------------------------------------------------------
+
+EVIL = "\x1b]0;x\x07<script>alert(1)</script>\nWhy"
+
+
+@pytest.fixture
+def evil(play, node):
+    """A journal and a log that try to do things to whoever reads them."""
+    play(lambda run: run.exits(1, code=1, at=5))
+    path = node / "journal.jsonl"
+    header, *lines = map(json.loads, path.read_text().splitlines())
+    header["run_id"] = EVIL
+    lines[-1]["source"] = lines[-2]["dest"] = EVIL.replace("1", "2")
+    lines[3]["event"]["data"]["reason"] = EVIL
+    path.write_text("".join(json.dumps(line) + "\n" for line in (header, *lines)))
+    log = node / "attempt_0" / "1" / "stderr.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(EVIL + "x" * 100_000)
+    return node
+
+
+def test_the_texts_of_others_do_not_reach_the_terminal_raw(evil, capsys):
+    for verb in ("explain", "status", "replay"):
+        run_command_line([verb, str(evil)])
+        out = capsys.readouterr().out
+        assert "\\x1b]0;x" in out
+        assert not set(map(ord, out)) & ({*range(32), *range(127, 160)} - {10})
+        assert len(out) < 10_000
+    run_command_line(["explain", str(evil)])
+    text = capsys.readouterr().out
+    assert "alert(2)" in text
+    assert text.count("\nWhy") == 1  # a new line in a text begins no section
+
+
+def test_the_texts_of_others_do_nothing_in_the_page(evil):
+    page = render_page([story_of(evil)])
+    assert "&lt;script&gt;alert(1)" in page
+    assert "&lt;script&gt;alert(2)" in page
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert Tags(page).open == []
+
+
+def test_a_report_that_cannot_be_used_is_said(failed, explained):
+    (failed / "report.json").write_text('{"attempts": [{"attempt": 0, "causes": [{}]}]}')
+    text = explained(failed)
+    assert "report.json: attempts[0].causes[0].rank is missing" in text
+    assert "| line 48" in text
 
 
 def test_the_text_has_no_blanks_at_the_ends_of_lines(eventful, node):

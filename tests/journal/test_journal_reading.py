@@ -117,8 +117,60 @@ def test_a_damaged_line_is_named_and_the_others_are_read(eventful, node):
     lines[4] = b"\x00\x00\n"
     path.write_bytes(b"".join(lines))
     journal = read_journal(node)
-    assert journal.damaged == (f"{path}:5",)
+    assert journal.damaged == (f"{path}:5: it is no JSON object",)
     assert len(journal.records) == len(eventful.records) - 1
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"seq": None}, "seq is not a whole number"),
+        ({"time": float("inf")}, "time is not a number of a sensible size"),
+        ({"worker_state": "WELL"}, "worker_state is not a worker state"),
+        ({"outcome": "postponed"}, "outcome 'postponed' is not known here"),
+        ({"facts": {"now": 1}}, "facts.entered_at is missing"),
+        ({"event": {"name": "worker_exited", "data": {}}}, "event.data.local_rank is missing"),
+        ({"verdicts": [["restart", "x", 1]]}, "verdicts[0][2] is not true or false"),
+        ({"verdicts": [["restart"]]}, "verdicts[0] has not 3 values"),
+        ({"note": "and more"}, "it is a note and an event"),
+    ],
+)
+def test_a_line_that_is_none_of_ours_is_named_with_what_is_wrong(eventful, node, change, fault):
+    path = node / "journal.jsonl"
+    lines = path.read_text().splitlines()
+    lines[4] = json.dumps(json.loads(lines[4]) | change)
+    path.write_text("\n".join(lines) + "\n")
+    journal = read_journal(node)
+    (damaged,) = journal.damaged
+    assert damaged.startswith(f"{path}:5: {fault}")
+    assert journal.remarks() == [f"left out, for it cannot be used: {damaged}"]
+
+
+def test_of_many_damaged_lines_some_are_named(eventful, node):
+    path = node / "journal.jsonl"
+    header, *lines = path.read_text().splitlines(keepends=True)
+    path.write_text(header + "{}\n" * 9 + "".join(lines))
+    (remark,) = read_journal(node).remarks()
+    assert remark.count("journal.jsonl:") == 3
+    assert remark.endswith("; and 6 more lines")
+
+
+@pytest.mark.parametrize(
+    ("first", "fault"),
+    [
+        ("", "it is not that of a journal"),
+        ('{"seq":1}', "it is not that of a journal"),
+        ('{"format":1,"machine":{}}', "run_id is missing"),
+    ],
+)
+def test_a_journal_without_its_header_is_refused(eventful, node, first, fault):
+    path = node / "journal.jsonl"
+    path.write_text(first + "\n" + "".join(path.read_text().splitlines(keepends=True)[1:]))
+    with pytest.raises(BadInput) as caught:
+        read_journal(node)
+    (problem,) = caught.value.problems
+    assert problem.what == f"the first line is not a header: {fault}"
+    assert problem.where == str(path)
 
 
 # -- several files -----------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def test_a_journal_agrees_with_its_machine(eventful, node, capsys):
         ("worker_lost", {"dest": "BACKOFF"}, "dest"),
         ("worker_lost", {"transition": "all_done"}, "transition"),
         ("worker_lost", {"actions": []}, "actions"),
-        ("worker_lost", {"outcome": "ignored"}, "outcome"),
+        ("worker_lost", {"outcome": "ignored", "state": "HEALTHY"}, "outcome"),
         ("worker_lost", {"worker_state": "HEALTHY"}, "worker_state"),
         ("worker_lost", {"verdicts": []}, "verdicts"),
         ("restart", {"facts": {"restarts_left": 0}}, "transition"),
@@ -149,6 +149,25 @@ def test_plugins_are_found_where_the_run_found_them(tmp_path, play, node, monkey
     monkeypatch.setattr("sys.path", [p for p in __import__("sys").path if p != str(folder)])
     text, agrees = replay_node(node)
     assert agrees, text
+
+
+@pytest.mark.parametrize("file", ["", "x", "/", None])
+def test_a_plugin_from_nowhere_is_looked_for_among_what_is_installed(eventful, node, file):
+    path = node / "journal.jsonl"
+    header, *rest = path.read_text().splitlines(keepends=True)
+    named = json.loads(header) | {"plugins": {"a.rule_of_nobody": file}}
+    path.write_text(json.dumps(named) + "\n" + "".join(rest))
+    with pytest.raises(BadInput, match=r"there is no module 'a\.rule_of_nobody'"):
+        replay_node(node)
+
+
+def test_a_damaged_line_is_no_agreement(eventful, node):
+    path = node / "journal.jsonl"
+    path.write_text(path.read_text() + "{}\n")
+    text, agrees = replay_node(node)
+    assert not agrees
+    assert "no difference" in text
+    assert "left out, for it cannot be used: " in text
 
 
 def test_a_masked_value_stands_for_whatever_it_was(eventful, node):

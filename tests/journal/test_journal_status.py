@@ -13,6 +13,7 @@ import pytest
 from elastic_fsm.cli import run_command_line
 from elastic_fsm.hindsight.liveness import agent_is_alive
 from elastic_fsm.hindsight.status import render, status_of
+from elastic_fsm.lockfile import lock
 from elastic_fsm.problems import BadInput
 from elastic_fsm.testing import NothingCanHappen, Scenario
 
@@ -32,7 +33,7 @@ def under_way(node):
 def locked(under_way):
     """The same, with a living agent: that is, with somebody who holds the lock."""
     descriptor = os.open(under_way / "agent.pid", os.O_RDWR)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    lock(descriptor)
     yield under_way
     os.close(descriptor)
 
@@ -68,18 +69,29 @@ def test_looking_does_not_take_the_lock_away(locked):
     assert agent_is_alive(locked) is True
 
 
-def test_looking_leaves_no_lock_behind(under_way):
+def test_looking_takes_no_lock_not_even_for_a_moment(under_way, monkeypatch):
+    """An agent that starts in that moment would be refused."""
+    asked = []
+    ask = fcntl.fcntl
+
+    def asking(descriptor, command, argument):
+        asked.append(command)
+        return ask(descriptor, command, argument)
+
+    def never(*_):
+        raise AssertionError("a lock was taken")
+
+    monkeypatch.setattr("fcntl.fcntl", asking)
+    monkeypatch.setattr("fcntl.flock", never)
     assert agent_is_alive(under_way) is False
-    descriptor = os.open(under_way / "agent.pid", os.O_RDWR)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.close(descriptor)
+    assert asked == [fcntl.F_OFD_GETLK]
 
 
 def test_a_file_system_without_locks(under_way, monkeypatch):
-    def no_locks(descriptor, how):
+    def no_locks(*_):
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr("fcntl.flock", no_locks)
+    monkeypatch.setattr("fcntl.fcntl", no_locks)
     (status,) = status_of(under_way)
     assert status.condition == "unclear"
     assert "HEALTHY, or agent died" in render([status])
@@ -127,6 +139,49 @@ def test_a_torn_line_is_passed_over(under_way):
     path.write_bytes(path.read_bytes() + b'{"seq":99,"outcome":"step","dest":"FAI')
     (status,) = status_of(under_way)
     assert status.state == "HEALTHY"
+
+
+@pytest.mark.parametrize(
+    ("journal", "said"),
+    [
+        ("no header\n", "the first line is not a header: it is not that of a journal"),
+        ('{"format":1,"machine":[]}\n', "the first line is not a header: run_id is missing"),
+        ('{"format":2,"elastic_fsm":"9.0"}\n', "the journal has format 2, not 1"),
+    ],
+)
+def test_a_bad_run_is_one_line_among_others(under_way, journal, said, capsys):
+    runs = under_way.parent.parent
+    bad = runs / "bad" / "node-0"
+    bad.mkdir(parents=True)
+    (bad / "journal.jsonl").write_text(journal)
+    assert run_command_line(["status", str(runs)]) == 0
+    _, *rows, problem = capsys.readouterr().out.splitlines()
+    assert [row.split()[0] for row in rows] == ["bad", "scenario"]
+    assert "unreadable" in rows[0]
+    assert "agent died in HEALTHY" in rows[1]
+    assert problem == f"bad node-0: {bad / 'journal.jsonl'}: {said}"
+
+
+def test_a_run_that_may_not_be_looked_into_is_told(under_way, monkeypatch):
+    def refused(run):
+        raise PermissionError(13, "Permission denied", str(run))
+
+    runs = under_way.parent.parent
+    monkeypatch.setattr(
+        "elastic_fsm.hindsight.status.node_folders", lambda p: [] if p == runs else refused(p)
+    )
+    monkeypatch.setattr("elastic_fsm.hindsight.status._beginning", refused)
+    (status,) = status_of(runs)
+    assert status.condition == "unreadable"
+    assert status.problem == f"{runs / 'run'}: Permission denied"
+
+
+def test_a_last_line_that_cannot_be_used_is_said(under_way):
+    path = under_way / "journal.jsonl"
+    path.write_text(path.read_text() + '{"seq":99,"outcome":"step","dest":"FAILED"}\n')
+    (status,) = status_of(under_way)
+    assert status.state == "HEALTHY"
+    assert status.problem == "the last line cannot be used: time is missing"
 
 
 def test_no_runs_is_said(tmp_path):
