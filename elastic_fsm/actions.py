@@ -8,8 +8,9 @@ import signal as signals
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.durations import parse_duration
-from elastic_fsm.problems import did_you_mean
+from elastic_fsm.problems import cut, did_you_mean
 from elastic_fsm.registry import action
+from elastic_fsm.sources.base import Command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from elastic_fsm.events import Event
 
 __all__ = [
+    "end_expired_worker",
     "enter_exit_barrier",
     "join_rendezvous",
     "kill_workers",
@@ -89,7 +91,7 @@ def note_membership_restart(agent: Agent, event: Event) -> None:
 def _check_signal(signal: str = "") -> None:
     known = [each.name for each in signals.Signals]
     if signal and signal not in known:
-        raise ValueError(f"unknown signal {signal!r}; {did_you_mean(str(signal), known)}")
+        raise ValueError(f"unknown signal {cut(signal)}; {did_you_mean(str(signal), known)}")
 
 
 @action(check=_check_signal)
@@ -100,12 +102,24 @@ def signal_workers(agent: Agent, event: Event, signal: str = "") -> None:
     agent.launcher.signal(signal or got or agent.settings["stop"]["signal"])
 
 
+@action
+def end_expired_worker(agent: Agent, event: Event) -> None:
+    """End the worker whose timer has expired, by the signal that the timer names, if any.
+
+    Its end is then an event like any other, with the timer as the reason.
+    """
+    timer = event.data
+    if timer["signal"]:
+        why = f"its timer {timer['scope']!r} expired after {timer['after']:g} s"
+        agent.end_worker(timer["local_rank"], timer["signal"], why)
+
+
 def _check_command(argv: Any, timeout: Any = None, name: Any = "") -> None:
     words = argv if isinstance(argv, list | tuple) else []
     if not words or not all(isinstance(word, str) and "\0" not in word for word in words):
         raise ValueError("argv must be a list of texts: [notify, --quiet]; there is no shell")
     if not isinstance(name, str):
-        raise ValueError(f"name must be text, not {name!r}")
+        raise ValueError(f"name must be text, not {cut(name)}")
     parse_duration(timeout)
 
 
@@ -122,9 +136,11 @@ def run_command(
         "attempt": agent.group.attempt,
     }
     agent.commands.run(
-        name or os.path.basename(argv[0]),
-        argv,
-        json.dumps(given, default=str).encode() + b"\n",
-        timeout=parse_duration(timeout),
-        is_last=agent.machine.state.final,
+        Command(
+            name or os.path.basename(argv[0]),
+            argv,
+            json.dumps(given, default=str).encode() + b"\n",
+            timeout=parse_duration(timeout),
+            is_last=agent.machine.state.final,
+        )
     )

@@ -1,4 +1,5 @@
-"""For all tests: whatever they play or run, the journal must agree with its machine."""
+"""For all tests: scenes with real processes; and whatever is played or run, its journal must
+agree with its machine."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "process"))
 
 from journal_checks import check_all_below, check_played
+from process_harness import Scene
 
 from elastic_fsm.testing import Scenario
 
@@ -43,3 +46,14 @@ def _real_runs_can_be_replayed(request):
     scene = request.getfixturevalue("scene")
     yield
     check_all_below(scene.folder)
+
+
+@pytest.fixture
+def scene(tmp_path):
+    """A folder in which agents can be started; at the end nothing of theirs may be left."""
+    folder = tmp_path / "here"
+    folder.mkdir()
+    scene = Scene(folder)
+    yield scene
+    left = scene.close()
+    assert not left, f"left behind: {left}"

@@ -1,7 +1,8 @@
 """Runs written down as plain text, for tests, simulations and injected failures.
 
 ``forms`` is the grammar, ``script`` reads a file, ``playing`` acts it out in virtual time,
-``telling`` writes down what came of it, ``injecting`` plays it against real processes.
+``telling`` and ``data`` say what came of it, ``injecting`` plays it against real processes;
+``naming`` and ``settings`` hold what a file names against the run.
 """
 
 from __future__ import annotations

@@ -19,14 +19,16 @@ from elastic_fsm.problems import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FORMS", "Form", "values_of"]
+__all__ = ["FORMS", "MOST_WORKERS", "Form", "too_many", "values_of"]
+
+MOST_WORKERS = 10_000
+"""More would be played for minutes; no machine runs so many."""
 
 _WORD = r"\S+"
 _NAME = r"[A-Za-z_]\w*"
 _PLACES = {
     "TEXT": ".+",
     "DATA": ".+",
-    "NAME": _NAME,
     "NAMES": rf"{_NAME}(?:\s*,\s*{_NAME})*",
     "KEY": r"[\w.@/~+]+",
 }
@@ -77,6 +79,7 @@ FORMS: tuple[Form, ...] = (
     _form("on_signal", "workers finish T after SIGNAL", at=None),
     _form("command", "command NAME exits CODE", at=None),
     _form("command", "command NAME takes T", at=None),
+    _form("command", "command NAME takes T and exits CODE", at=None),
     _form("start", "start takes T", at=None),
     _form("start", "start never ends", at=None),
     _form("waits", "rendezvous waits", at=None),
@@ -128,6 +131,9 @@ def _data(text: str) -> dict[str, Any]:
     return {key: int(value) if _INTEGER.fullmatch(value) else value for key, _, value in pairs}
 
 
+ANSWERS = ("spare_assigned", "run_finished", "rendezvous_failed", "barrier_passed")
+"""What a rendezvous may answer, beside that it completes."""
+
 _INTEGER = re.compile(r"-?\d+")
 _CONVERT: dict[str, Callable[[str], Any]] = {
     "T": _seconds,
@@ -149,4 +155,20 @@ def values_of(form: Form, line: str) -> dict[str, Any] | None:
     found = form.pattern.fullmatch(line)
     if found is None:
         return None
-    return {place: _CONVERT.get(place, str)(text) for place, text in found.groupdict().items()}
+    values = {place: _CONVERT.get(place, str)(text) for place, text in found.groupdict().items()}
+    if form.kind == "workers" and values["N"] > MOST_WORKERS:
+        raise ValueError(too_many(values["N"]))
+    if form.kind == "answer" and values["NAME"] not in ANSWERS:
+        raise ValueError(f"no rendezvous says {values['NAME']!r}; {_answer_meant(values['NAME'])}")
+    return values
+
+
+def too_many(workers: int) -> str:
+    """What is wrong with so many workers."""
+    return f"{workers} workers are too many to be played; {MOST_WORKERS} at most"
+
+
+def _answer_meant(name: str) -> str:
+    if name == "rendezvous_completed":
+        return "write `rendezvous completes`"
+    return did_you_mean(name, ANSWERS)

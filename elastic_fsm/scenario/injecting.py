@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from elastic_fsm.durations import say_duration
 from elastic_fsm.events import Event
 from elastic_fsm.problems import BadInput, Problem
-from elastic_fsm.scenario.playing import check_ranks, exit_code_of
+from elastic_fsm.scenario.naming import data_of, wrong_names
+from elastic_fsm.scenario.playing import exit_code_of
 from elastic_fsm.sources.base import Source
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from elastic_fsm.launchers.base import Launcher
     from elastic_fsm.loop import Loop, Timer
+    from elastic_fsm.machine import Machine
     from elastic_fsm.scenario.script import Happening, Script
 
 __all__ = ["Injection", "check_injection"]
@@ -32,10 +34,10 @@ __all__ = ["Injection", "check_injection"]
 _LEFT_OUT = ("finish", "on_signal", "end")
 
 
-def check_injection(script: Script, workers: int) -> None:
+def check_injection(script: Script, machine: Machine, workers: int) -> None:
     """Raises :class:`BadInput` with every line that cannot be played against real processes."""
-    check_ranks(script, workers)
-    problems = [problem for line in script.happenings for problem in _impossible(line)]
+    problems = list(wrong_names(script, machine, workers))
+    problems += [problem for line in script.happenings for problem in _impossible(line)]
     if problems:
         raise BadInput(problems)
 
@@ -146,7 +148,7 @@ def _membership(injection: Injection, line: Happening) -> None:
 
 def _event(injection: Injection, line: Happening) -> None:
     name = line.values["NAME"]
-    injection.post(Event(name, line.values.get("DATA", {})), name)
+    injection.post(Event(name, data_of(line)), name)
 
 
 def _failure(injection: Injection, line: Happening, dice: random.Random) -> None:

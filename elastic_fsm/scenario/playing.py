@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.events import Event
-from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.machine import load_machine
+from elastic_fsm.scenario.naming import check_names, data_of
 from elastic_fsm.scenario.work import Work
 from elastic_fsm.testing.clock import NothingCanHappen
 from elastic_fsm.testing.launcher import OnStop
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from elastic_fsm.registry import Registry
     from elastic_fsm.scenario.script import Happening, Script
 
-__all__ = ["Played", "check_ranks", "exit_code_of", "play"]
+__all__ = ["Played", "exit_code_of", "play"]
 
 ENDED = ""
 STORY_OVER = "when the scenario ends"
@@ -101,10 +102,11 @@ class Played:
 def play(script: Script, values: Mapping[str, Any], registry: Registry) -> Played:
     """Play a scenario with a whole configuration.
 
-    Raises :class:`BadInput` when the machine has problems, or when the scenario speaks of
-    workers that there are none of.
+    Raises :class:`BadInput` when the machine has problems, or when the scenario names workers or
+    events that there are none of.
     """
-    check_ranks(script, values["spec"]["local_world_size"])
+    machine = load_machine(values["machine"], registry, values)
+    check_names(script, machine, values["spec"]["local_world_size"])
     run = Scenario.of(values, registry)
     run.observers.append(_Circles(run, has_end=bool(script.of_kind("end"))).observe)
     for happening in script.happenings:
@@ -119,17 +121,6 @@ def play(script: Script, values: Mapping[str, Any], registry: Registry) -> Playe
         return Played(run, None, over.ending)
     except NothingCanHappen:
         return Played(run, None, NOTHING_LEFT)
-
-
-def check_ranks(script: Script, workers: int) -> None:
-    """Raises :class:`BadInput` for lines about workers that there are none of."""
-    problems = [
-        Problem(f"there is no worker {each.rank}: they are 0 to {workers - 1}", where=each.where)
-        for each in script.happenings
-        if each.rank is not None and each.rank >= workers
-    ]
-    if problems:
-        raise BadInput(problems)
 
 
 def exit_code_of(values: Mapping[str, Any], default: int = 0) -> int:
@@ -174,8 +165,9 @@ def _on_signal(run: Scenario, line: Happening) -> None:
 
 
 def _command(run: Scenario, line: Happening) -> None:
-    ends = (line.values.get("T", 0.0), line.values.get("CODE", 0))
-    run.commands.ends[line.values["NAME"]] = ends
+    values = line.values
+    takes, code = run.commands.ends.get(values["NAME"], (0.0, 0))
+    run.commands.ends[values["NAME"]] = (values.get("T", takes), values.get("CODE", code))
 
 
 def _start(run: Scenario, line: Happening) -> None:
@@ -199,7 +191,7 @@ def _answer(run: Scenario, line: Happening) -> None:
 
 
 def _event(run: Scenario, line: Happening) -> None:
-    run.loop.post(Event(line.values["NAME"], line.values.get("DATA", {})))
+    run.loop.post(Event(line.values["NAME"], data_of(line)))
 
 
 def _end(run: Scenario, line: Happening) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.problems import BadInput, Problem, did_you_mean
 from elastic_fsm.scenario.forms import FORMS, values_of
+from elastic_fsm.scenario.settings import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +62,8 @@ class Script:
     story: str = ""
     expected: str = ""
     folder: Path = Path()
+    places: dict[str, str] = field(default_factory=dict)
+    """Where each key of the configuration is set, ``machine`` included."""
 
     def of_kind(self, kind: str) -> list[Happening]:
         """The lines of one kind, in the order of the file."""
@@ -99,9 +102,14 @@ def parse_script(text: str, *, name: str = "scenario") -> Script:
         if words:
             _read_line(script, words, f"{name}:{number}", problems)
     problems += _missing(script)
+    problems += _said_twice(script)
     if problems:
-        raise BadInput(problems)
+        raise BadInput(sorted(problems, key=_line_number))
     return script
+
+
+def _line_number(problem: Problem) -> int:
+    return int(problem.where.rpartition(":")[2])
 
 
 def _without_comment(line: str) -> str:
@@ -116,7 +124,7 @@ def _read_line(script: Script, line: str, where: str, problems: list[Problem]) -
         at = parse_duration(timed[1]) if timed else None
         found = next(_matches(words), None)
     except ValueError as error:
-        problems.append(Problem(str(error), where=where))
+        problems.append(Problem.told(str(error), where=where))
         return
     if found is None:
         problems.append(Problem(f"cannot read {line!r}", where=where, fix=_meant(words)))
@@ -127,7 +135,7 @@ def _read_line(script: Script, line: str, where: str, problems: list[Problem]) -
         what = "this needs a time" if form.at else "this has no time"
         problems.append(Problem(what, where=where, fix=f"write it as `{fix}`"))
         return
-    _take(script, Happening(form.kind, at, values, where))
+    _take(script, Happening(form.kind, at, values, where), problems)
 
 
 def _matches(words: str) -> Iterator[tuple[Form, dict[str, Any]]]:
@@ -149,14 +157,63 @@ def _meant(words: str) -> str:
     return f"did you mean {' or '.join(f'`{usage}`' for usage in likely)}?"
 
 
-def _take(script: Script, happening: Happening) -> None:
+def _take(script: Script, happening: Happening, problems: list[Problem]) -> None:
     values = happening.values
     if happening.kind == "machine":
         script.machines = tuple(re.split(r"\s*,\s*", values["NAMES"]))
+        _take_setting(script, "machine", happening, problems)
     elif happening.kind in _OVERRIDES:
-        script.overrides.append(_OVERRIDES[happening.kind].format(**values))
+        word = _OVERRIDES[happening.kind].format(**values)
+        script.overrides.append(word)
+        _take_setting(script, key_of(word), happening, problems)
     else:
         script.happenings.append(happening)
+
+
+def _take_setting(script: Script, key: str, line: Happening, problems: list[Problem]) -> None:
+    first = script.places.setdefault(key, line.where)
+    if first != line.where:
+        problems.append(_twice(key, first, line.where))
+
+
+def _twice(what: str, first: str, where: str) -> Problem:
+    return Problem(
+        f"{what} is said twice, first in {first}", where=where, fix="leave one of them out"
+    )
+
+
+def _said_twice(script: Script) -> Iterator[Problem]:
+    """Of two lines about how something is from the beginning the last would win, unnoticed."""
+    seen: dict[str, str] = {}
+    for line in script.happenings:
+        for subject in _subjects(line) if line.at is None else ():
+            if subject in seen:
+                yield _twice(subject, seen[subject], line.where)
+            seen.setdefault(subject, line.where)
+
+
+def _subjects(line: Happening) -> list[str]:
+    """What a line settles."""
+    values = line.values
+    match line.kind:
+        case "conduct" | "stuck":
+            return [f"how worker {line.rank} stops"]
+        case "on_signal":
+            return [f"what workers do after {values['SIGNAL']}"]
+        case "command":
+            said = {"T": "how long {} takes", "CODE": "the exit code of {}"}
+            command = f"the command {values['NAME']}"
+            return [said[each].format(command) for each in values if each in said]
+        case "end" | "finish" | "start":
+            return [_SETTLED[line.kind]]
+    return []
+
+
+_SETTLED = {
+    "end": "the end of the scenario",
+    "finish": "the end of the work",
+    "start": "how long a start takes",
+}
 
 
 def _missing(script: Script) -> Iterator[Problem]:

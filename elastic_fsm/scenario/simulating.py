@@ -7,17 +7,20 @@ machine.
 
 from __future__ import annotations
 
+import json
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.problems import BadInput
+from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.scenario.data import as_data
+from elastic_fsm.scenario.forms import MOST_WORKERS, too_many
 from elastic_fsm.scenario.playing import Played, play
 from elastic_fsm.scenario.script import read_script
+from elastic_fsm.scenario.settings import blaming, key_of, with_settings_of
 from elastic_fsm.scenario.telling import compare, tell, with_outcome
-from elastic_fsm.words import split_words, take_options
+from elastic_fsm.words import Grammar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from elastic_fsm.registry import Registry
     from elastic_fsm.scenario.script import Script
 
-__all__ = ["Stage", "look_again", "run_verb", "simulate", "with_settings_of"]
+__all__ = ["Stage", "look_again", "play_all", "run_verb", "simulate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +51,23 @@ class Stage:
         from elastic_fsm.plugins import rules_for
 
         words = with_settings_of(script, self.overrides, machine)
-        composed = compose(words, job_file=self.job_file)
         job_folder = [self.job_file.parent] if self.job_file else []
-        try:
-            registry = rules_for(composed.values["plugins"], [*job_folder, script.folder])
-            _check_machine(composed.values, registry)
-        except BadInput as error:
-            raise BadInput(map(composed.locate, error.problems)) from error
+        compared = [f"machine={machine}"] if machine and machine not in script.machines else []
+        with blaming(script, [*self.overrides, *compared]):
+            composed = compose(words, job_file=self.job_file)
+            try:
+                _check_size(composed.values)
+                registry = rules_for(composed.values["plugins"], [*job_folder, script.folder])
+                _check_machine(composed.values, registry)
+            except BadInput as error:
+                raise BadInput(map(composed.locate, error.problems)) from error
         return _with_workers(composed.values), registry
 
 
-def with_settings_of(script: Script, overrides: Sequence[str], machine: str = "") -> list[str]:
-    """The scenario's words, then the user's: of two words with one key the later wins."""
-    chosen = [f"machine={machine}"] if machine else []
-    user = [word for word in overrides if not (machine and _key(word) == "machine")]
-    own = [f"machine={script.machines[0]}"] if script.machines else []
-    return [*own, *script.overrides, *chosen, *user]
-
-
-def _key(word: str) -> str:
-    return re.sub(r"^[+~]*", "", word).partition("=")[0]
+def _check_size(values: Mapping[str, Any]) -> None:
+    workers = values["spec"]["local_world_size"]
+    if workers != "auto" and workers > MOST_WORKERS:
+        raise BadInput([Problem.told(too_many(workers), path="spec.local_world_size")])
 
 
 def _check_machine(values: Mapping[str, Any], registry: Registry) -> None:
@@ -89,16 +89,25 @@ def _with_workers(values: dict[str, Any]) -> dict[str, Any]:
 def simulate(
     script: Script, stage: Stage, *, machines: Sequence[str] = (), whole: bool = False
 ) -> str:
-    """What comes of a scenario, as text; ``machines`` are put side by side.
+    """What comes of a scenario, as text; several machines are put side by side.
+
+    Raises :class:`BadInput` when it cannot be played.
+    """
+    runs = play_all(script, stage, machines)
+    if len(runs) > 1:
+        return compare(runs)
+    return tell(*runs.values(), whole=whole)
+
+
+def play_all(script: Script, stage: Stage, machines: Sequence[str] = ()) -> dict[str, Played]:
+    """The runs by name of the machine; the name is empty where the words or files choose one.
 
     A scenario that names several machines is played with each, unless the words choose one.
     Raises :class:`BadInput` when it cannot be played.
     """
-    chosen = any(_key(word) == "machine" for word in stage.overrides)
-    names = machines or (() if chosen else script.machines)
-    if len(names) > 1:
-        return compare({name: stage.play(script, name) for name in names})
-    return tell(stage.play(script, *names), whole=whole)
+    chosen = any(key_of(word) == "machine" for word in stage.overrides)
+    names = machines or (() if chosen else script.machines) or ("",)
+    return {name: stage.play(script, name) for name in names}
 
 
 def look_again(script: Script, stage: Stage, *, rewrite: bool = False) -> tuple[str, str]:
@@ -126,27 +135,37 @@ jumps, the launcher is scripted. docs/scenarios.md says what such a file holds.
 
   --compare machine=a,b   several machines side by side
   --whole                 every step of a long way
+  --json                  the way, the times and the outcome as data
   --rewrite               put what came of it into the file
 """
 
 
+_GRAMMAR = Grammar(
+    ["--whole", "--json", "--rewrite"],
+    {"-n": "4", "-c": "job.yaml", "--compare": "machine=elastic,fail_fast"},
+    last="place",
+)
+
+
 def run_verb(argv: Sequence[str]) -> str:
     """``elastic-fsm simulate`` with these words: what it prints."""
-    options, rest = take_options(argv, flags=("--whole", "--rewrite"), valued=("--compare",))
-    files = [word.removeprefix("scenario=") for word in rest if word.startswith("scenario=")]
-    words = split_words([word for word in rest if not word.startswith("scenario=")])
-    if "help" in words.flags:
+    words = _GRAMMAR.read(argv)
+    if "--help" in words.flags:
         return _HELP
-    if words.command and words.command[0].endswith(".txt") and not files:
-        files = words.command[:1]
+    named = [word for word in words.overrides if word.startswith("scenario=")]
+    files = [word.removeprefix("scenario=") for word in named]
+    files += [str(words.place)] if words.place else []
     if len(files) != 1 or not files[0]:
         raise _no_scenario(files)
     script = read_script(Path(files[0]))
-    stage = Stage(words.overrides, words.job_file)
-    if "--rewrite" in options:
+    stage = Stage([word for word in words.overrides if word not in named], words.job_file)
+    if "--rewrite" in words.flags:
         look_again(script, stage, rewrite=True)
-    machines = _compared(options["--compare"]) if "--compare" in options else ()
-    return simulate(script, stage, machines=machines, whole="--whole" in options)
+    compared = words.values.get("--compare")
+    machines = _compared(compared[-1]) if compared else ()
+    if "--json" in words.flags:
+        return json.dumps(as_data(script, play_all(script, stage, machines)), indent=1) + "\n"
+    return simulate(script, stage, machines=machines, whole="--whole" in words.flags)
 
 
 def _compared(text: str) -> list[str]:

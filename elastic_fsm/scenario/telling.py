@@ -62,10 +62,10 @@ def _why(record: Mapping[str, Any]) -> str:
     data = record["event"]["data"]
     match record["event"]["name"]:
         case "worker_exited":
-            reason = data.get("reason")
-            told = reason or describe_exit(data["exit_code"])
             stopped = ", stopped by the agent" if data.get("stopped_by_agent") else ""
-            return f"worker {data['local_rank']} {told}{stopped}"
+            return f"worker {data['local_rank']} {_end(data)}{stopped}"
+        case "timer_expired":
+            return f"worker {data['local_rank']}: {data['scope']}"
         case "signal_received":
             return str(data["signal"])
         case "membership_changed":
@@ -73,6 +73,14 @@ def _why(record: Mapping[str, Any]) -> str:
         case "action_failed":
             return f"{data.get('name', '')}: {data.get('error', '')}"
     return ""
+
+
+def _end(data: Mapping[str, Any]) -> str:
+    """How a worker ended; one that has no pid has never begun."""
+    how, reason = describe_exit(data["exit_code"]), data.get("reason")
+    if not reason:
+        return how
+    return f"{how}: {reason}" if data.get("pid") else str(reason)
 
 
 def _summary(played: Played) -> Iterator[str]:

@@ -6,12 +6,13 @@ One kind of source is also asked for something: the one that runs the user's com
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CommandRunner", "Source"]
+__all__ = ["Command", "CommandRunner", "Source"]
 
 
 class Source(ABC):
@@ -26,22 +27,29 @@ class Source(ABC):
         """Give back everything it owns; calling it again does nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command to be started, with ``given`` on its standard input.
+
+    It may take ``timeout`` seconds, None is no limit. ``is_last``: the run ends now; the command
+    is waited for nevertheless, and needs a limit.
+    """
+
+    name: str
+    argv: Sequence[str]
+    given: bytes = b""
+    timeout: float | None = None
+    is_last: bool = False
+
+
 class CommandRunner(Source):
     """Starts commands and posts their ends."""
 
     @abstractmethod
-    def run(
-        self,
-        name: str,
-        argv: Sequence[str],
-        given: bytes,
-        *,
-        timeout: float | None,
-        is_last: bool = False,
-    ) -> None:
-        """Start a command with ``given`` on its standard input, and do not wait for it.
+    def run(self, command: Command) -> None:
+        """Start a command, and do not wait for it.
 
-        Answered by ``command_finished`` or, when it does not end with 0, cannot be started or
-        takes longer than ``timeout`` seconds, by ``command_failed`` (``name``, ``exit_code``,
-        ``reason``). ``is_last``: the run ends now; it is waited for nevertheless.
+        Answered by ``command_finished`` or, when it does not end with 0, cannot be started, takes
+        too long or still runs at the end of the run, by ``command_failed`` (``name``,
+        ``exit_code``, ``reason``, and the ``last_line`` that it wrote).
         """

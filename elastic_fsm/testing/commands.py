@@ -9,9 +9,8 @@ from elastic_fsm.events import Event
 from elastic_fsm.sources.base import CommandRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from elastic_fsm.loop import Loop
+    from elastic_fsm.sources.base import Command
 
 __all__ = ["ScriptedCommands"]
 
@@ -19,36 +18,26 @@ __all__ = ["ScriptedCommands"]
 class ScriptedCommands(CommandRunner):
     """Each command ends at once with 0, or as ``ends`` says by name: seconds and exit code.
 
-    ``calls`` holds the names and what was given to each, in order; ``last`` are the names of those
-    that were started at the end of the run.
+    ``calls`` are the commands that were started, in order. Those that still run at the end of
+    the run are forgotten.
     """
 
     def __init__(self, loop: Loop) -> None:
         self.ends: dict[str, tuple[float, int]] = {}
-        self.calls: list[tuple[str, bytes]] = []
-        self.last: list[str] = []
+        self.calls: list[Command] = []
         self._loop = loop
 
     def start(self) -> None:
         """Nothing to do."""
 
-    def run(
-        self,
-        name: str,
-        argv: Sequence[str],
-        given: bytes,
-        *,
-        timeout: float | None,
-        is_last: bool = False,
-    ) -> None:
+    def run(self, command: Command) -> None:
         """See :meth:`CommandRunner.run`."""
-        self.calls.append((name, given))
-        self.last += [name] * is_last
-        takes, code = self.ends.get(name, (0.0, 0))
+        self.calls.append(command)
+        takes, code = self.ends.get(command.name, (0.0, 0))
         reason = ""
-        if timeout is not None and takes > timeout:
-            takes, code, reason = timeout, -9, f"took longer than {timeout:g} s"
-        data = {"name": name, "exit_code": code, "reason": reason}
+        if command.timeout is not None and takes > command.timeout:
+            takes, code, reason = command.timeout, -9, f"took longer than {command.timeout:g} s"
+        data = {"name": command.name, "exit_code": code, "reason": reason, "last_line": ""}
         event = Event("command_failed" if code else "command_finished", data)
         self._loop.call_later(takes, functools.partial(self._loop.post, event))
 

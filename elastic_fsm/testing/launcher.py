@@ -65,11 +65,14 @@ class ScriptedLauncher(Launcher):
 
     # -- the script ----------------------------------------------------------------------------
 
-    def exits(self, local_rank: int, code: int) -> None:
+    def exits(self, local_rank: int, code: int, *, reason: str = "") -> None:
         """A worker ends (-n: of signal n); nothing happens when it does not run."""
         if local_rank in self._alive:
             pid = self._alive.pop(local_rank)
-            self._post_exit(local_rank, pid, code, stopped=local_rank in self._stopped)
+            stopped = local_rank in self._stopped
+            self._post_exit(
+                local_rank, pid, code, stopped=stopped, reason="" if stopped else reason
+            )
             self._finish_if_all_ended()
 
     # -- the port ------------------------------------------------------------------------------
@@ -82,7 +85,7 @@ class ScriptedLauncher(Launcher):
         for worker in plan.workers:
             reason = self.cannot_start.pop(worker.local_rank, None)
             if reason is not None:
-                self._post_exit(worker.local_rank, 0, 127, reason=reason)
+                self._post_exit(worker.local_rank, None, 127, reason=reason)
                 return
             self._alive[worker.local_rank] = next(self._pids)
         pids = list(self._alive.values())
@@ -103,7 +106,7 @@ class ScriptedLauncher(Launcher):
             self._later(grace, self._kill_now)
         self._later(0.0, self._finish_if_all_ended)
 
-    def signal(self, signal: str, local_rank: int | None = None) -> int:
+    def signal(self, signal: str, local_rank: int | None = None, *, why: str = "") -> int:
         """See :meth:`Launcher.signal`. SIGKILL ends workers at once."""
         self.calls.append(("signal", signal, local_rank))
         reached = [rank for rank in self._alive if local_rank in (None, rank)]
@@ -111,13 +114,13 @@ class ScriptedLauncher(Launcher):
         takes, code = {**self.on_signal, **kill}.get(signal, (None, 0))
         for rank in reached:
             if takes is not None:
-                end = functools.partial(self._exits_of_signal, rank, self._alive[rank], code)
+                end = functools.partial(self._exits_of_signal, rank, self._alive[rank], code, why)
                 self._loop.call_later(takes, end)
         return len(reached)
 
-    def _exits_of_signal(self, local_rank: int, pid: int, code: int) -> None:
+    def _exits_of_signal(self, local_rank: int, pid: int, code: int, why: str) -> None:
         if self._alive.get(local_rank) == pid:  # a later attempt has workers of its own
-            self.exits(local_rank, code)
+            self.exits(local_rank, code, reason=why)
 
     def kill(self) -> None:
         """See :meth:`Launcher.kill`."""
@@ -167,7 +170,13 @@ class ScriptedLauncher(Launcher):
         self._stopping = self._killing = False
 
     def _post_exit(
-        self, local_rank: int, pid: int, code: int, *, stopped: bool = False, reason: str = ""
+        self,
+        local_rank: int,
+        pid: int | None,
+        code: int,
+        *,
+        stopped: bool = False,
+        reason: str = "",
     ) -> None:
         data = {"local_rank": local_rank, "pid": pid, "exit_code": code}
         self._post("worker_exited", **data, stopped_by_agent=stopped, reason=reason)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import copy
 import functools
+import signal as signals
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm import actions, conditions
 from elastic_fsm.agent import Agent
 from elastic_fsm.events import Event
-from elastic_fsm.group import WorkerSpec
+from elastic_fsm.group import WorkerGroup, WorkerSpec
 from elastic_fsm.journal import Journal
 from elastic_fsm.journal_header import journal_header
 from elastic_fsm.launchers.plan import Planner
 from elastic_fsm.loop import Loop
 from elastic_fsm.machine import load_machine
+from elastic_fsm.problems import did_you_mean
 from elastic_fsm.registry import Registry
 from elastic_fsm.testing.clock import ManualClock
 from elastic_fsm.testing.commands import ScriptedCommands
@@ -40,6 +42,8 @@ class _NoOutputs:
     def attach(self, plan: LaunchPlan) -> None: ...
 
     def detach(self) -> None: ...
+
+    def close(self) -> None: ...
 
     def last_lines(self, attempt: int, local_rank: int) -> list[str]:
         return []
@@ -108,11 +112,13 @@ class Scenario:
         self.rendezvous = ScriptedRendezvous(self.loop)
         self.commands = ScriptedCommands(self.loop)
         self.agent = Agent(
-            spec=WorkerSpec(
-                "default",
-                workers,
-                entrypoint="worker",
-                max_restarts=settings["spec"]["max_restarts"],
+            group=WorkerGroup(
+                WorkerSpec(
+                    "default",
+                    workers,
+                    entrypoint="worker",
+                    max_restarts=settings["spec"]["max_restarts"],
+                )
             ),
             node=Node("node-0", "default", workers, "127.0.0.1"),
             machine=machine,
@@ -138,11 +144,22 @@ class Scenario:
         self.loop.call_later(seconds, functools.partial(call, *args))
 
     def exits(self, local_rank: int, *, code: int = 0, at: float) -> None:
-        """A worker ends, if it runs then."""
+        """A worker ends, if it runs then, with a code of 0 to 255 or by the signal ``-code``.
+
+        Raises ``ValueError`` when there is no such worker or no such end.
+        """
+        workers = self.agent.group.spec.local_world_size
+        if local_rank not in range(workers):
+            raise ValueError(f"there is no worker {local_rank}: they are 0 to {workers - 1}")
+        if code not in range(256) and -code not in set(signals.Signals):
+            raise ValueError(f"nobody ends with {code}: 0 to 255, or -n for signal n")
         self.at(at, self.launcher.exits, local_rank, code)
 
     def signal(self, name: str, *, at: float) -> None:
-        """The agent is sent a signal."""
+        """The agent is sent a signal. Raises ``ValueError`` when there is none of this name."""
+        known = [each.name for each in signals.Signals]
+        if name not in known:
+            raise ValueError(f"unknown signal {name!r}; {did_you_mean(name, known)}")
         self.at(at, self.loop.post_first, Event("signal_received", {"signal": name}))
 
     def post(self, name: str, *, at: float, **data: Any) -> None:

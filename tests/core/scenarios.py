@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from elastic_fsm.config import compose
 from elastic_fsm.plugins import rules_for
 from elastic_fsm.scenario.script import Script, read_script
-from elastic_fsm.scenario.simulating import Stage, with_settings_of
+from elastic_fsm.scenario.settings import with_settings_of
+from elastic_fsm.scenario.simulating import Stage
 
 if TYPE_CHECKING:
     from elastic_fsm.scenario.playing import Played

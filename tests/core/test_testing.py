@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
@@ -197,6 +199,23 @@ def test_changes_are_laid_over_the_settings():
     assert changed["machine"]["states"]["INIT"]["worker_state"] == "INIT"
     assert changed["machine"]["states"]["NEW"] == {"final": True}
     assert settings_for("fail_fast") == plain != changed
+
+
+@pytest.mark.parametrize(
+    ("write", "what"),
+    [
+        (lambda run: run.exits(2, at=1), "there is no worker 2: they are 0 to 1"),
+        (lambda run: run.exits(-1, at=1), "there is no worker -1"),
+        (lambda run: run.exits(0, code=256, at=1), "nobody ends with 256"),
+        (lambda run: run.exits(0, code=-99, at=1), "nobody ends with -99"),
+        (lambda run: run.signal("SIGTREM", at=1), "did you mean 'SIGTERM'?"),
+    ],
+)
+def test_what_cannot_be_is_refused_where_it_is_written(write, what):
+    run = Scenario("elastic", workers=2)
+    with pytest.raises(ValueError, match=re.escape(what)):
+        write(run)
+    run.loop.close()
 
 
 def test_the_example_of_the_documentation():

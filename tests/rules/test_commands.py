@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.loop import Loop
 from elastic_fsm.problems import BadInput
+from elastic_fsm.sources.base import Command
 from elastic_fsm.sources.commands import Commands
 from elastic_fsm.sources.exits import Exits
 from elastic_fsm.testing import Scenario
@@ -21,10 +23,11 @@ class Shop:
     def __init__(self) -> None:
         self.loop = Loop(SystemClock())
         self.exits = Exits(self.loop)
-        self.commands = Commands(self.loop, self.exits)
+        self.said: list[str] = []
+        self.commands = Commands(self.loop, self.exits, self.said.append)
 
     def run(self, *argv: str, timeout=30.0, name="it", given=b"{}", **options) -> None:
-        self.commands.run(name, argv, given, timeout=timeout, **options)
+        self.commands.run(Command(name, argv, given, timeout, **options))
 
     def next_event(self):
         event = self.loop.next_event()
@@ -44,9 +47,10 @@ def shop():
     assert made.commands.pids == set()
 
 
-def ended(code: int, reason: str = "") -> tuple[str, dict]:
+def ended(code: int, reason: str = "", last_line: str = "") -> tuple[str, dict]:
     name = "command_failed" if code or reason else "command_finished"
-    return name, {"name": "it", "exit_code": code, "reason": reason}
+    data = {"name": "it", "exit_code": code, "reason": reason, "last_line": last_line}
+    return name, data
 
 
 def test_a_command_that_is_done(shop):
@@ -116,6 +120,44 @@ def test_what_a_command_leaves_behind_is_killed(shop, tmp_path):
         assert held.read() == ""
 
 
+def test_what_it_writes_is_passed_on_in_whole_lines_and_the_last_is_told(shop):
+    shop.run("sh", "-c", "printf a; printf 'b\\nno host\\n\\n' >&2; printf '  rest'; exit 3")
+    assert shop.next_event() == ended(3, last_line="rest")
+    assert "".join(shop.said) == "ab\nno host\n\n  rest"
+
+
+def test_a_command_that_writes_more_than_a_pipe_holds(shop):
+    shop.run("sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x; echo; echo done")
+    assert shop.next_event() == ended(0, last_line="done")
+    assert sum(text.count("x") for text in shop.said) == 300000
+
+
+def test_what_a_command_leaves_behind_cannot_hold_its_output(shop):
+    """A daemon of its own keeps the pipe open."""
+    shop.run("sh", "-c", "setsid sleep 0.2 & echo up; exit 1")
+    assert shop.next_event() == ended(1, last_line="up")
+
+
+def test_no_descriptor_is_left_open(shop):
+    shop.run("true")
+    shop.next_event()
+    before = os.listdir("/proc/self/fd")
+    for argv in (["true"], ["./nowhere"], ["sh", "-c", "echo x"]):
+        shop.run(*argv)
+        shop.next_event()
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_one_that_cannot_be_started_for_want_of_a_pipe(shop, monkeypatch):
+    def no_more():
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.pipe", no_more)
+        shop.run("true")
+    assert shop.next_event() == ended(126, "cannot be started: Too many open files: true")
+
+
 def test_several_at_once(shop):
     for name in ("a", "b", "c"):
         shop.run("true", name=name)
@@ -139,10 +181,15 @@ def test_a_last_one_is_not_waited_for_longer_than_its_timeout():
     assert shop.commands.pids == set()
 
 
-def test_a_last_one_without_a_limit_has_the_time_of_a_kill(monkeypatch):
-    monkeypatch.setattr("elastic_fsm.sources.commands._KILL_SECONDS", 0.05)
+def test_a_last_one_without_a_limit_has_one_that_is_its_own(monkeypatch):
+    monkeypatch.setattr("elastic_fsm.sources.commands._LAST_SECONDS", 0.05)
     shop = Shop()
     shop.run("sleep", "600", timeout=None, is_last=True)
+    shop.run("sleep", "0.1", timeout=30.0, is_last=True, name="another")
+    shop.commands.close()
+    assert [event.data for event in shop.loop.left()] == [
+        ended(-9, "took longer than 0.05 s")[1], {**ended(0)[1], "name": "another"},
+    ]  # fmt: skip
     shop.close()
     assert shop.commands.pids == set()
 
@@ -179,10 +226,10 @@ def played(*, ends=None, action=TELL, transitions=REACT):
 
 def test_it_is_given_the_event():
     run = played()
-    ((name, given),) = run.commands.calls
-    assert name == "tell"
-    assert given.endswith(b"\n")
-    event = json.loads(given)
+    (command,) = run.commands.calls
+    assert command.name == "tell"
+    assert command.given.endswith(b"\n")
+    event = json.loads(command.given)
     assert (event["name"], event["state"], event["attempt"]) == ("workers_started", "HEALTHY", 0)
     assert event["worker_state"] == "HEALTHY"
     assert event["data"]["pids"] == [1001]
@@ -215,13 +262,13 @@ def test_only_one_on_the_way_into_a_final_state_is_waited_for():
     run = Scenario("elastic", workers=1, machine={"states": states})
     run.exits(0, at=100)
     run.play()
-    assert [name for name, _ in run.commands.calls] == ["tell", "mail"]
-    assert run.commands.last == ["mail"]
+    told = [(command.name, command.is_last) for command in run.commands.calls]
+    assert told == [("tell", False), ("mail", True)]
 
 
 def test_a_name_of_its_own():
     run = played(action={"run_command": {"argv": ["x"], "name": "mail"}})
-    assert run.commands.calls[0][0] == "mail"
+    assert run.commands.calls[0].name == "mail"
 
 
 @pytest.mark.parametrize(

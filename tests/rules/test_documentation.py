@@ -1,4 +1,4 @@
-"""The pages about own machines and scenarios, carried out as they stand.
+"""The pages about own machines, scenarios and tests, carried out as they stand.
 
 A block that begins with ``# file: NAME`` is written to that file; of a console block each
 ``elastic-fsm check`` and ``simulate`` is run, and must print what stands below it (``...`` stands
@@ -10,6 +10,7 @@ from __future__ import annotations
 import doctest
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -82,6 +83,17 @@ def test_the_test_of_the_page(tmp_path, monkeypatch):
     with pytest.raises(AssertionError):
         names["test_my_policy"]()
     assert read_script(tmp_path / "crash.txt").machines == ()
+
+
+@pytest.mark.slow
+def test_the_tests_of_the_page(tmp_path):
+    """As a developer of a backend would run them."""
+    for _, text in [block for block in blocks("testing.md") if block[0] == "python"]:
+        (tmp_path / re.match(r"# file: (\S+)\n", text)[1]).write_text(text)
+    pytest_run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    run = subprocess.run(pytest_run, cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout
+    assert len(list(tmp_path.glob("test_*.py"))) == 3
 
 
 def test_the_two_machines_of_the_page_about_transitions_are_the_same():

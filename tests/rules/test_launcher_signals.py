@@ -10,6 +10,7 @@ from elastic_fsm.clock import SystemClock
 from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
 from elastic_fsm.launchers.local import SubprocessLauncher
 from elastic_fsm.loop import Loop
+from elastic_fsm.sources.base import Command
 from elastic_fsm.sources.commands import Commands
 from elastic_fsm.sources.exits import Exits
 
@@ -33,7 +34,7 @@ class Workers:
     def __init__(self, folder) -> None:
         self.loop = Loop(SystemClock())
         self.exits = Exits(self.loop)
-        self.commands = Commands(self.loop, self.exits)
+        self.commands = Commands(self.loop, self.exits, print)
         self.launcher = SubprocessLauncher(
             self.loop, self.exits, sole_owner=True, bystanders=self.commands.pids
         )
@@ -86,7 +87,7 @@ def test_all_of_them_or_one(workers):
 def test_a_stop_leaves_commands_alone(workers):
     """For the stop every unknown child is a stray."""
     workers.start(1)
-    workers.commands.run("it", ["sleep", "600"], b"", timeout=None)
+    workers.commands.run(Command("it", ["sleep", "600"]))
     workers.launcher.stop(0, "SIGKILL", None)
     assert [workers.loop.next_event().name for _ in range(2)] == [
         "worker_exited", "workers_stopped",

@@ -90,6 +90,40 @@ def test_a_command_tells_of_the_failure(scene):
     assert "done\n" in run.err
 
 
+@pytest.mark.parametrize(
+    ("state", "argv", "cause"),
+    [
+        ("HEALTHY", "[sh, -c, 'echo no such host >&2; exit 3']", "exited with 3: no such host"),
+        ("FAILED", "[sh, -c, 'echo no such host >&2; exit 3']", "exited with 3: no such host"),
+        ("FAILED", "[./nowhere]", "cannot be started: No such file or directory: ./nowhere"),
+        ("FAILED", "[sleep, '600']", "took longer than 0.1 s"),
+        ("HEALTHY", "[sleep, '601']", "was killed at the end of the run"),
+    ],
+)
+def test_a_command_that_fails_is_told_of(scene, state, argv, cause):
+    """On the console, in the journal and by explain, also at the end of the run."""
+    timeout = "null" if "601" in argv else "0.1"
+    words = f"{{argv: {argv}, timeout: {timeout}, name: tell}}"
+    run = scene.start(
+        f"machine.states.{state}.on_enter=[{{run_command: {words}}}]",
+        "--", "sh", "-c", "read x <$GATE; exit 7",
+    )  # fmt: skip
+    run.enters("HEALTHY")
+    if state == "HEALTHY" and "601" not in argv:
+        run.sees("the command tell")
+    scene.gate.open(1)
+    assert run.wait() == 7
+    line = f"the command tell {cause}"
+    assert run.err.count(line) == 1
+    assert [r["outcome"] for r in run.journal if _event(r) == "command_failed"] == ["ignored"]
+    explained = scene.run(verb="explain")
+    assert line in explained.out
+
+
+def _event(record) -> str:
+    return record.get("event", {}).get("name", "")
+
+
 def test_a_command_is_neither_taken_for_a_worker_nor_left_behind(scene):
     """It survives the stop of the group, which takes down all strays, and not the run."""
     words = "{argv: [sh, -c, 'echo command > $BELL; exec sleep $SLEEP'], timeout: null}"

@@ -60,5 +60,5 @@ def test_workers_that_take_it():
 
 
 def test_a_signal_that_does_not_exist():
-    with pytest.raises(BadInput, match="unknown signal 'SIGUSR3'; did you mean 'SIGUSR"):
+    with pytest.raises(BadInput, match=r"unknown signal 'SIGUSR3'\s+did you mean 'SIGUSR"):
         played({"signal_workers": "SIGUSR3"})

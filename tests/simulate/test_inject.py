@@ -7,10 +7,12 @@ import re
 import pytest
 
 from elastic_fsm.loop import Loop
+from elastic_fsm.machine import load_machine
+from elastic_fsm.plugins import rules_for
 from elastic_fsm.problems import BadInput
 from elastic_fsm.scenario.injecting import Injection, check_injection
 from elastic_fsm.scenario.script import parse_script
-from elastic_fsm.testing import ManualClock, NothingCanHappen, ScriptedLauncher
+from elastic_fsm.testing import ManualClock, NothingCanHappen, ScriptedLauncher, settings_for
 
 
 class Stage:
@@ -83,14 +85,14 @@ def test_what_cannot_be_done_to_real_processes_is_refused():
         "at 2s worker 0 exits 1\nat 3s worker 9 exits 137\nworker 0 ignores signals\n"
         "rendezvous waits\nfailures every 1h seed 7 exits 3\n"
     )
+    values = settings_for("elastic")
+    machine = load_machine(values["machine"], rules_for([]), values)
     with pytest.raises(BadInput) as found:
-        check_injection(parse_script(text, name="x"), 4)
+        check_injection(parse_script(text, name="x"), machine, 4)
     assert "x:6: there is no worker 9" in str(found.value)
-    with pytest.raises(BadInput) as found:
-        check_injection(parse_script(text, name="x"), 10)
     wheres = [problem.where for problem in found.value.problems]
-    assert wheres == ["x:5", "x:7", "x:8", "x:9"]
-    assert found.value.problems[0].fix == "write `dies of SIGKILL`"
+    assert wheres == ["x:6", "x:5", "x:7", "x:8", "x:9"]
+    assert found.value.problems[1].fix == "write `dies of SIGKILL`"
 
 
 @pytest.mark.slow

@@ -35,7 +35,8 @@ def problems_of(text: str) -> list[str]:
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.usage)
 def test_every_form_can_be_written(form):
-    script = parse_script(f"{example(form)}\nend at 24h\n")
+    end = "" if form.kind == "end" else "end at 24h\n"
+    script = parse_script(f"{example(form)}\n{end}")
     if form.kind == "machine":
         assert script.machines == ("elastic", "fail_fast")
     elif form.kind in ("workers", "max_restarts", "set"):
