@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+    from typing import Any
 
 __all__ = ["ExitWatcher", "LaunchPlan", "Launcher", "WorkerPlan"]
 
@@ -17,6 +18,7 @@ __all__ = ["ExitWatcher", "LaunchPlan", "Launcher", "WorkerPlan"]
 class WorkerPlan:
     """One worker to be started: ``env`` is laid over the agent's own environment.
 
+    It runs the command ``argv`` or, when there is a ``function``, that with ``args``.
     ``stdout`` and ``stderr`` are files to append to, None is the agent's own stream.
     ``stdin`` says whether the worker gets the agent's standard input; else it reads nothing.
     """
@@ -30,6 +32,8 @@ class WorkerPlan:
     stderr: Path | None = None
     error_file: Path | None = None
     stdin: bool = False
+    function: Callable[..., Any] | None = None
+    args: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +67,8 @@ class Launcher(ABC):
         """Start all workers of a plan.
 
         Answered by ``workers_started`` (``pids`` by local rank). A worker that cannot be
-        started counts as one that ended at once: ``worker_exited`` with 126 or 127 and a
-        ``reason``; those after it are not started. Every end of a worker is told by
+        started counts as one that ended at once: ``worker_exited`` with no ``pid``, 126 or 127
+        and a ``reason``; those after it are not started. Every end of a worker is told by
         ``worker_exited`` (``local_rank``, ``pid``, ``exit_code``, ``stopped_by_agent``).
         """
 
@@ -78,10 +82,11 @@ class Launcher(ABC):
         """
 
     @abstractmethod
-    def signal(self, signal: str, local_rank: int | None = None) -> int:
+    def signal(self, signal: str, local_rank: int | None = None, *, why: str = "") -> int:
         """Send ``signal`` to the groups of all workers that run, or of one; nothing is stopped.
 
-        Returns how many workers were reached; one that has ended is not an error.
+        ``why`` is the ``reason`` of a worker that this signal ends. Returns how many workers
+        were reached; one that has ended is not an error.
         """
 
     @abstractmethod
@@ -94,3 +99,11 @@ class Launcher(ABC):
 
         Returns the pids of those that could not be ended; calling it again does nothing.
         """
+
+    def return_values(self) -> dict[int, Any]:
+        """What the functions of the last attempt returned, by local rank; kept after closing."""
+        return {}
+
+    def exceptions(self) -> dict[int, BaseException]:
+        """What the functions of the last attempt raised, by local rank, where it could be sent."""
+        return {}

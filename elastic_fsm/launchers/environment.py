@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from elastic_fsm.group import Worker, WorkerGroup, WorkerSpec
 
-__all__ = ["worker_environment"]
+__all__ = ["common_environment", "worker_environment"]
 
 
 def worker_environment(
@@ -28,6 +28,7 @@ def worker_environment(
     run_id: str,
     error_file: Path | None,
     stop_signals: Iterable[str],
+    timer_file: str = "",
     inherited: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """What is laid over the agent's own environment (``inherited``, by default ``os.environ``).
@@ -38,6 +39,7 @@ def worker_environment(
     spec = group.spec
     before = os.environ if inherited is None else inherited
     return {
+        **common_environment(spec, before),
         **_ranks(group, worker),
         "MASTER_ADDR": str(group.master_addr),
         "MASTER_PORT": str(group.master_port),
@@ -47,13 +49,24 @@ def worker_environment(
         "TORCHELASTIC_USE_AGENT_STORE": "False",
         "TORCHELASTIC_ERROR_FILE": "" if error_file is None else str(error_file),
         "TORCHELASTIC_SIGNALS_TO_HANDLE": ",".join(stop_signals),
+        **({"TORCHELASTIC_TIMER_FILE": timer_file} if timer_file else {}),
+        **_virtual_rank(spec, worker, before),
+        **spec.env,
+        **spec.worker_env.get(worker.local_rank, {}),
+    }
+
+
+def common_environment(
+    spec: WorkerSpec, inherited: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The part that is the same for all workers and attempts."""
+    before = os.environ if inherited is None else inherited
+    return {
         **_unless_set(before, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
         # One thread for each worker unless the user says otherwise: many would fight for cores.
         **(_unless_set(before, "OMP_NUM_THREADS", "1") if spec.local_world_size > 1 else {}),
         **_unless_set(before, "PYTHONUNBUFFERED", "1"),
-        **_virtual_rank(spec, worker, before),
         **spec.env,
-        **spec.worker_env.get(worker.local_rank, {}),
     }
 
 

@@ -4,8 +4,9 @@ Theory of operation. The guardian reads a pipe whose other end only the agent ho
 writes the pid and start time of each worker, and ``done`` before an orderly end. End-of-file
 without ``done`` means that the agent is gone, by SIGKILL or a crash; then everything that
 descends from a worker is killed: what carries the mark in its environment, what sits in a
-worker's session or group, and their descendants, again and again until nothing is found. Out
-of its reach is what cleared its environment *and* lost its parents before the agent died.
+worker's session or group, and their descendants, again and again until nothing is found. Twice
+nothing, because a process in the middle of an exec shows no mark. Out of its reach is what
+cleared its environment *and* lost its parents before the agent died.
 
 It costs one start of a bare interpreter beside the agent. A parent-death signal would need code
 between fork and exec (2 ms for each worker) and reaches neither grandchildren nor sessions of
@@ -38,6 +39,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 # What is still there after so long cannot be killed: it hangs in the kernel, or is another user's.
 _ROUNDS = 1000
 _PAUSE = 0.01
+_EMPTY_LOOKS = 2
 _MOST_STARTS = 3
 _CODE = (
     "import sys; sys.path.append(sys.argv[1]); "
@@ -127,9 +129,15 @@ def main(mark: str, agent: int, pipe: int = 0) -> None:
             return
         worker, started = line.split()
         workers[int(worker)] = int(started)
+    _kill_all(workers, mark)
+
+
+def _kill_all(workers: Mapping[int, int], mark: str) -> None:
+    empty = 0
     for _ in range(_ROUNDS):
         victims = _victims(all_stats(), workers, mark)
-        if not victims:
+        empty = 0 if victims else empty + 1
+        if empty == _EMPTY_LOOKS:
             return
         for pid in victims:
             with suppress(OSError):

@@ -1,18 +1,20 @@
-"""Workers as processes of this machine, each a command in a session of its own."""
+"""Workers as processes of this machine, each in a session of its own."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import signal as signals
-import subprocess
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.events import Event
 from elastic_fsm.launchers.base import Launcher
+from elastic_fsm.launchers.births import Births
 from elastic_fsm.launchers.guardian import Guardian
 from elastic_fsm.launchers.oom import explain_sigkill, oom_kills
+from elastic_fsm.launchers.results import Results
+from elastic_fsm.launchers.starters import CommandStarter, Streams
 from elastic_fsm.launchers.stopping import Stop, signal_group
 from elastic_fsm.launchers.strays import Strays
 
@@ -21,32 +23,39 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from elastic_fsm.launchers.base import ExitWatcher, LaunchPlan, WorkerPlan
+    from elastic_fsm.launchers.starters import Child, Starter
     from elastic_fsm.loop import Loop, Timer
 
-__all__ = ["MARK", "SubprocessLauncher"]
+__all__ = ["MARK", "SubprocessLauncher", "open_log"]
 
 MARK = "ELASTIC_FSM_WORKER"
 """Environment variable by which everything that a worker starts can be found again."""
 
 _CLOSE_SECONDS = 5.0
 _ORPHANS_SECONDS = 1.0
+_ASKED_FOR = "sent by the agent, as the machine or a scenario asked"
+_CODE_IS_LOST = (
+    "its real exit code is lost: something else in this program has reaped it "
+    "(a wait for any child, or SIGCHLD is ignored)"
+)
 
 
 class _Process:
     """A worker that was started and has not been reaped."""
 
-    __slots__ = ("exit_code", "plan", "popen", "stopped_by_agent", "told")
+    __slots__ = ("child", "exit_code", "plan", "stopped_by_agent", "told", "told_why")
 
-    def __init__(self, plan: WorkerPlan, popen: subprocess.Popen[bytes]) -> None:
+    def __init__(self, plan: WorkerPlan, child: Child) -> None:
         self.plan = plan
-        self.popen = popen
+        self.child = child
         self.exit_code: int | None = None
         self.stopped_by_agent = False
         self.told = ""  # the last signal that it was sent without being stopped
+        self.told_why = ""
 
 
 class SubprocessLauncher(Launcher):
-    """Starts commands with ``subprocess``.
+    """Runs what its ``starter`` makes: commands, unless it is given another one.
 
     ``exits`` tells their ends. ``kill_timeout`` is the time in seconds from SIGKILL to giving
     up. ``sole_owner`` says that the process has no other children than the launcher's, but for
@@ -61,6 +70,7 @@ class SubprocessLauncher(Launcher):
         kill_timeout: float | None = _CLOSE_SECONDS,
         sole_owner: bool = False,
         bystanders: Collection[int] = (),
+        starter: Starter | None = None,
     ) -> None:
         self._loop = loop
         self._exits = exits
@@ -75,30 +85,35 @@ class SubprocessLauncher(Launcher):
         self._strays.adopt()
         self._guardian: Guardian | None = Guardian(self._mark, exits)
         self._bystanders = bystanders
+        self._results = Results()
+        self._starter = starter or CommandStarter()
+        self._starter.open(self.marking)
+        self._births = Births(
+            loop,
+            self._starter,
+            start=self._start_one,
+            on_failed=self._post_failed_start,
+            on_done=self._post_started,
+        )
 
     def start(self, plan: LaunchPlan) -> None:
         """See :meth:`Launcher.start`."""
         self._attempt = plan.attempt
         self._oom_kills = oom_kills()
         self._reap()
-        for worker in plan.workers:
-            try:
-                self._start_one(worker)
-            except OSError as error:
-                self._post_failed_start(worker, error)
-                return
-        pids = [process.popen.pid for process in self._processes.values()]
-        self._post("workers_started", pids=pids)
+        self._results = Results()
+        self._births.begin(plan.workers)
 
     def stop(self, attempt: int, signal: str, grace: float | None) -> None:
         """See :meth:`Launcher.stop`."""
         self._attempt = attempt
+        self._births.cancel()
         if self._stop is None:
             self._note_who_is_alive()
             self._stop = self._new_stop()
             self._stop.begin(signals.Signals[signal], grace)
 
-    def signal(self, signal: str, local_rank: int | None = None) -> int:
+    def signal(self, signal: str, local_rank: int | None = None, *, why: str = "") -> int:
         """See :meth:`Launcher.signal`."""
         chosen = [
             pid
@@ -107,6 +122,7 @@ class SubprocessLauncher(Launcher):
         ]
         for pid in chosen:
             self._processes[pid].told = signal
+            self._processes[pid].told_why = why or _ASKED_FOR
             signal_group(pid, signals.Signals[signal])
         return len(chosen)
 
@@ -115,13 +131,13 @@ class SubprocessLauncher(Launcher):
         if self._stop is not None:
             self._stop.kill()
 
-    def _explain(self, exit_code: int, told: str) -> str:
-        """Where a deadly signal may have come from."""
-        if told and exit_code == -signals.Signals[told]:
-            return "sent by the agent, as the machine or a scenario asked"
+    def _explain(self, process: _Process, exit_code: int) -> str:
+        """Where a deadly signal may have come from, or why an exit code means nothing."""
+        if process.told and exit_code == -signals.Signals[process.told]:
+            return process.told_why
         if exit_code == -signals.SIGKILL:
             return explain_sigkill(self._oom_kills, oom_kills())
-        return ""
+        return _CODE_IS_LOST if _is_reaped(process.child.pid) else ""
 
     def child_ended(self) -> None:
         """Perhaps an orphan of a worker, which nobody else would reap: look, a second later.
@@ -134,6 +150,7 @@ class SubprocessLauncher(Launcher):
     def _reap_orphans(self) -> None:
         self._look = None
         if self._stop is None and self._guardian is not None:
+            self._strays.look_below(self._processes)
             self._strays.find({*self._processes, *self._others()}, self._processes)
 
     def close(self) -> list[int]:
@@ -141,31 +158,40 @@ class SubprocessLauncher(Launcher):
         if self._guardian is None:
             return []
         stuck: list[int] = []
+        self._births.cancel()
         if self._stop is not None:
             self._stop.abandon()
         self._stop = stop = self._new_stop(stuck.extend)
         stop.kill()
         self._loop.run_until(lambda: self._stop is not stop, 2 * _CLOSE_SECONDS)
+        self._starter.close()
         self._strays.release()
         self._guardian.dismiss()
         self._guardian = None
         return stuck
 
+    def return_values(self) -> dict[int, Any]:
+        """See :meth:`Launcher.return_values`."""
+        return self._results.values
+
+    def exceptions(self) -> dict[int, BaseException]:
+        """See :meth:`Launcher.exceptions`."""
+        return self._results.exceptions
+
     def _start_one(self, worker: WorkerPlan) -> None:
         with ExitStack() as files:
-            popen = subprocess.Popen(
-                worker.argv,
-                env={**os.environ, **worker.env, **self.marking},
-                cwd=worker.cwd,
-                stdin=None if worker.stdin else subprocess.DEVNULL,
-                stdout=_output(worker.stdout, files),
-                stderr=_output(worker.stderr, files),
-                start_new_session=True,
+            streams = Streams(
+                None if worker.stdin else _null(files),
+                _log(worker.stdout, files),
+                _log(worker.stderr, files),
             )
-        self._processes[popen.pid] = _Process(worker, popen)
+            env = {**os.environ, **worker.env, **self.marking}
+            child = self._starter.start(worker, env, streams)
+        self._processes[child.pid] = _Process(worker, child)
         if self._guardian is not None:
-            self._guardian.add(popen.pid)
-        self._exits.watch(popen.pid, self._ended)
+            self._guardian.add(child.pid)
+        self._exits.watch(child.pid, self._ended)
+        child.go()
 
     @property
     def marking(self) -> dict[str, str]:
@@ -174,18 +200,28 @@ class SubprocessLauncher(Launcher):
         outer = os.environ.get(MARK)
         return {MARK: f"{outer}:{self._mark}" if outer else self._mark}
 
+    def _post_started(self) -> None:
+        self._post("workers_started", pids=list(self._processes))
+
     def _post_failed_start(self, worker: WorkerPlan, error: OSError) -> None:
         code = 127 if isinstance(error, FileNotFoundError | NotADirectoryError) else 126
-        reason = f"cannot be started: {error.strerror}: {error.filename or worker.argv[0]}"
-        self._post_exit(worker.local_rank, 0, code, reason=reason)
+        words = (error.strerror, error.filename or "".join(worker.argv[:1]))
+        reason = f"cannot be started: {': '.join(filter(None, words))}"
+        self._post_exit(worker.local_rank, None, code, reason=reason)
 
     def _ended(self, pid: int, exit_code: int) -> None:
         process = self._processes[pid]
         process.exit_code = exit_code
         stopped = process.stopped_by_agent
-        reason = "" if stopped else self._explain(exit_code, process.told)
+        rank = process.plan.local_rank
+        unreadable = self._results.take(rank, process.child.outcome, exit_code)
+        reason = unreadable or ("" if stopped else self._explain(process, exit_code))
         self._post_exit(
-            process.plan.local_rank, pid, exit_code, stopped_by_agent=stopped, reason=reason
+            rank,
+            pid,
+            1 if unreadable else exit_code,
+            stopped_by_agent=stopped,
+            reason=reason,
         )
         if self._stop is not None:
             self._stop.advance()
@@ -217,6 +253,7 @@ class SubprocessLauncher(Launcher):
             else:
                 self._post("workers_stopped")
 
+        self._strays.look_below(self._processes)
         return Stop(
             loop=self._loop,
             exits=self._exits,
@@ -230,12 +267,13 @@ class SubprocessLauncher(Launcher):
 
     def _others(self) -> list[int]:
         """Children that are no workers."""
-        return [*self._bystanders, *([self._guardian.pid] if self._guardian else [])]
+        guardian = [self._guardian.pid] if self._guardian else []
+        return [*self._bystanders, *guardian, *self._starter.pids]
 
     def _reap(self) -> None:
         for pid, process in list(self._processes.items()):
             if process.exit_code is not None:
-                process.popen.wait()
+                process.child.close()
                 del self._processes[pid]
                 if self._guardian is not None:
                     self._guardian.forget(pid)
@@ -243,7 +281,7 @@ class SubprocessLauncher(Launcher):
     def _post_exit(
         self,
         local_rank: int,
-        pid: int,
+        pid: int | None,
         code: int,
         *,
         stopped_by_agent: bool = False,
@@ -262,11 +300,35 @@ class SubprocessLauncher(Launcher):
         self._loop.post(Event(name, data, attempt=self._attempt))
 
 
-def _output(path: Path | None, files: ExitStack) -> int | None:
+def _is_reaped(pid: int) -> bool:
+    """Whether a child that has ended cannot be waited for any more."""
+    try:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def _null(files: ExitStack) -> int:
+    """A descriptor that reads nothing."""
+    descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    files.callback(os.close, descriptor)
+    return descriptor
+
+
+def _log(path: Path | None, files: ExitStack) -> int | None:
     """The descriptor of a worker's log; the worker keeps it, the agent's own copy is closed."""
     if path is None:
         return None
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o644)
+    descriptor = open_log(path)
     files.callback(os.close, descriptor)
     return descriptor
+
+
+def open_log(path: Path) -> int:
+    """Open ``path`` for appending, create it if need be; raises OSError.
+
+    A worker writes without the agent in between, and its children inherit the descriptor and may
+    open the same file again: with ``O_APPEND`` no writer can write over another's lines.
+    """
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)

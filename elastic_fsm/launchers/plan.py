@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
 from elastic_fsm.launchers.environment import worker_environment
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from elastic_fsm.group import Worker, WorkerGroup, WorkerSpec
 
-__all__ = ["Planner", "command_of"]
+__all__ = ["Planner", "command_of", "what_to_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,15 @@ class Planner:
     """Makes the plan of each attempt; all that stays the same during a run is in here.
 
     ``node_dir`` holds a folder for each attempt, None keeps nothing on disk. ``log_mode`` is
-    ``logs.mode``; ``stop_signals`` are told to the workers.
+    ``logs.mode``; ``stop_signals`` are told to the workers, and so is ``timer_file``, where the
+    agent reads requests for timers, if it does.
     """
 
     run_id: str
     node_dir: Path | None
     log_mode: str = "tee"
     stop_signals: tuple[str, ...] = ()
+    timer_file: str = ""
 
     def plan(self, group: WorkerGroup, *, restart_count: int) -> LaunchPlan:
         """The plan for a group whose ranks are known."""
@@ -50,10 +52,7 @@ class Planner:
         return WorkerPlan(
             local_rank=worker.local_rank,
             global_rank=worker.global_rank,
-            argv=tuple(
-                argument.replace("${local_rank}", str(worker.local_rank))
-                for argument in command_of(group.spec)
-            ),
+            **what_to_run(group.spec, worker.local_rank),
             env=worker_environment(
                 group,
                 worker,
@@ -61,6 +60,7 @@ class Planner:
                 run_id=self.run_id,
                 error_file=error_file,
                 stop_signals=self.stop_signals,
+                timer_file=self.timer_file,
             ),
             cwd=group.spec.cwd,
             stdout=folder / "stdout.log" if folder and to_files else None,
@@ -68,6 +68,19 @@ class Planner:
             error_file=error_file,
             stdin=has_terminal or worker.local_rank == group.spec.stdin,
         )
+
+
+def what_to_run(spec: WorkerSpec, local_rank: int) -> dict[str, Any]:
+    """The command of a worker, or its function; ``${local_rank}`` is filled in, in text only."""
+
+    def fill_in(argument: Any) -> Any:
+        is_text = isinstance(argument, str)
+        return argument.replace("${local_rank}", str(local_rank)) if is_text else argument
+
+    if callable(spec.entrypoint):
+        args = tuple(map(fill_in, spec.args))
+        return {"argv": (), "function": spec.entrypoint, "args": args}
+    return {"argv": tuple(map(fill_in, command_of(spec)))}
 
 
 def command_of(spec: WorkerSpec) -> list[str]:

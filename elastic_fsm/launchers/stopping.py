@@ -2,9 +2,11 @@
 
 First every worker's group gets the signal. When all workers have ended, what they left behind
 gets SIGTERM, whatever the signal was, and is waited for: what a shell starts in the background
-is deaf to SIGINT and SIGQUIT. At the deadline everything that is left gets SIGKILL. Only then,
-with all gone, are the workers reaped: as long as a group's leader is an unreaped zombie, its
-group can be signalled without fear that the number belongs to somebody else by now.
+is deaf to SIGINT and SIGQUIT. A process that was just being forked may have lost the signal to a
+handler of its parent's, which was gone with its exec; so who cannot have heard it gets it again.
+At the deadline everything that is left gets SIGKILL. Only then, with all gone, are the workers
+reaped: as long as a group's leader is an unreaped zombie, its group can be signalled without
+fear that the number belongs to somebody else by now.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from elastic_fsm.launchers.procfs import takes_default_action
 from elastic_fsm.launchers.strays import reap, send
 
 if TYPE_CHECKING:
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from elastic_fsm.loop import Loop, Timer
 
 __all__ = ["Stop", "signal_group"]
+
+_FIRST_REMINDER = 0.1
+"""Seconds; each next one comes after twice the time."""
 
 
 class Stop:
@@ -106,6 +112,18 @@ class Stop:
         self._watched.add(pid)
         self._exits.watch(pid, self._stray_ended)
         send(pid, signal.SIGKILL if self._killing else signal.SIGTERM)
+        self._remind_later(pid, _FIRST_REMINDER)
+
+    def _remind_later(self, pid: int, seconds: float) -> None:
+        self._loop.call_later(seconds, lambda: self._remind(pid, seconds))
+
+    def _remind(self, pid: int, waited: float) -> None:
+        """Only who has no handler: to others a second signal may mean that they must hurry."""
+        if pid not in self._watched or self._killing or self._done:
+            return
+        if takes_default_action(pid, signal.SIGTERM):
+            send(pid, signal.SIGTERM)
+        self._remind_later(pid, 2 * waited)
 
     def _stray_ended(self, pid: int, exit_code: int) -> None:
         self._watched.discard(pid)

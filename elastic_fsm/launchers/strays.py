@@ -14,16 +14,13 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from elastic_fsm.launchers.procfs import (
-    children_of_this_process,
-    has_children_lists,
-    has_mark,
-    read_stat,
-)
+from elastic_fsm.launchers.procfs import children_of, descendants_of, has_mark, read_stat
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
+
+    from elastic_fsm.launchers.procfs import Stat
 
 __all__ = ["Strays"]
 
@@ -65,14 +62,16 @@ class Strays:
     """Finds the orphans of workers among this process's children.
 
     ``sole_owner`` says that this process starts no other children than ours (the command line);
-    then every unknown child is a worker's orphan, and those that have ended are reaped too. In
-    a program of the user's own only what carries the mark, or sits in a worker's session, is.
+    then every unknown child is a worker's orphan. In a program of the user's own only what sits
+    in a worker's session, carries the mark, or has been seen below a worker is: of a process that
+    has ended the mark cannot be read any more.
     """
 
     def __init__(self, mark: str, *, sole_owner: bool) -> None:
         self._mark = mark
         self._sole_owner = sole_owner
         self._adopts = False
+        self._seen: dict[int, int] = {}  # when each process that is ours was started, by pid
 
     def adopt(self) -> None:
         """Become the parent of all orphans below this process; undone by :meth:`release`."""
@@ -85,6 +84,14 @@ class Strays:
             _Subreaper.leave()
         self._adopts = False
 
+    def look_below(self, workers: Iterable[int]) -> None:
+        """Remember who descends from the workers, to know them again when they have ended."""
+        if self._adopts and not self._sole_owner:
+            still = [pid for pid in self._seen if self._is_seen(read_stat(pid))]
+            below = descendants_of([*workers, *still])
+            stats = [read_stat(pid) for pid in {*still, *below}]
+            self._seen = {stat.pid: stat.started for stat in stats if stat is not None}
+
     def find(self, known: Collection[int], sessions: Collection[int]) -> list[int]:
         """Living children that are neither ``known`` nor the user's own; ended ones are reaped.
 
@@ -92,28 +99,28 @@ class Strays:
         """
         if not self._adopts:
             return []
-        unknown = [pid for pid in _children() if pid not in known]
+        unknown = [pid for pid in children_of(os.getpid()) if pid not in known]
         return [pid for pid in unknown if self._is_living_stray(pid, sessions)]
 
     def _is_living_stray(self, pid: int, sessions: Collection[int]) -> bool:
         stat = read_stat(pid)
         if stat is None:
             return False
-        is_ours = self._sole_owner or stat.session in sessions
-        if stat.ended:
-            if is_ours:
-                reap(pid)
+        is_ours = self._is_ours(stat, sessions)
+        if is_ours and stat.ended:
+            reap(pid)
+        return is_ours and not stat.ended
+
+    def _is_ours(self, stat: Stat, sessions: Collection[int]) -> bool:
+        if self._sole_owner or stat.session in sessions or self._is_seen(stat):
+            return True
+        if not has_mark(stat.pid, self._mark):
             return False
-        return is_ours or has_mark(pid, self._mark)
+        self._seen[stat.pid] = stat.started
+        return True
 
-
-def _children() -> list[int]:
-    """Direct children; from the kernel's own list, or where it keeps none by a look at all."""
-    if has_children_lists():
-        return list(children_of_this_process())
-    import psutil
-
-    return [child.pid for child in psutil.Process().children()]
+    def _is_seen(self, stat: Stat | None) -> bool:
+        return stat is not None and self._seen.get(stat.pid) == stat.started
 
 
 def reap(pid: int) -> None:

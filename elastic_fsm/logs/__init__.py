@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from elastic_fsm.logs.console import Console
-from elastic_fsm.logs.files import last_lines, open_log
+from elastic_fsm.logs.files import last_lines
 
-__all__ = ["Console", "last_lines", "open_log"]
+__all__ = ["Console", "last_lines"]

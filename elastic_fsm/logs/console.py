@@ -29,7 +29,7 @@ from elastic_fsm.logs.status import StatusLine
 from elastic_fsm.logs.tail import Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
 __all__ = ["Console"]
@@ -107,8 +107,11 @@ class Console:
         stream: Literal["stdout", "stderr"],
         prefix: bytes,
         offset: int = 0,
+        only: Collection[bytes] = (),
     ) -> None:
         """Echo a file's lines, each with the prefix, beginning at ``offset`` bytes.
+
+        With ``only``, those that hold one of these words.
 
         ``stream`` says to which of the two console descriptors. Raises OSError if the file cannot
         be opened, and ValueError if it is being followed already.
@@ -118,7 +121,7 @@ class Console:
                 return
             if path in self._followed:
                 raise ValueError(f"{path} is followed already")
-            tail = Tail(path, stream=stream, prefix=prefix, offset=offset)
+            tail = Tail(path, stream=stream, prefix=prefix, offset=offset, only=only)
             self._followed[path] = tail
             self._request(partial(self._pump.follow, tail))
 

@@ -1,9 +1,4 @@
-"""Log files as files: how they are opened for a worker, and how a report reads their end.
-
-A worker gets the descriptor of its own file and writes without the agent in between. The file
-is opened for appending, because a worker's children inherit the descriptor and may open the
-same file again: with ``O_APPEND`` no writer can write over another's lines.
-"""
+"""Log files as files: how a report reads their end."""
 
 from __future__ import annotations
 
@@ -13,16 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["last_lines", "open_log"]
-
-
-def open_log(path: Path) -> int:
-    """Open ``path`` for appending, create it if need be, and return the descriptor.
-
-    The descriptor is closed on exec; whoever starts the worker duplicates it to 1 or 2. The
-    folder must exist. Raises OSError.
-    """
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+__all__ = ["last_lines"]
 
 
 def last_lines(path: Path, count: int, *, limit_bytes: int = 64 * 1024) -> list[str]:

@@ -15,8 +15,12 @@ The work is done by ``bytes.replace``; a regular expression only where a block h
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-__all__ = ["Prefixer", "end_of_units"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Matching", "Prefixer", "end_of_units"]
 
 _TERMINATOR = re.compile(rb"\r\n?|\n")
 
@@ -62,3 +66,17 @@ class Prefixer:
             text = data.replace(b"\n", self._after_newline)
         # The prefix after the very last terminator belongs to a line that is not there yet.
         return text[: len(text) - len(self._prefix)] if data[-1:] in b"\r\n" else text
+
+
+class Matching(Prefixer):
+    """Leaves out the lines that hold none of some words."""
+
+    def __init__(self, prefix: bytes, words: Iterable[bytes]) -> None:
+        super().__init__(prefix)
+        self._words = tuple(words)
+
+    def render(self, piece: bytes, *, joined: bool) -> bytes:
+        """See :meth:`Prefixer.render`; may be empty."""
+        lines = piece.splitlines(keepends=True)
+        kept = b"".join(line for line in lines if any(word in line for word in self._words))
+        return super().render(kept, joined=joined) if kept else b""

@@ -33,11 +33,6 @@ class StatusLine:
         self._is_below_bar = False
 
     @property
-    def is_shown(self) -> bool:
-        """Whether the terminal shows the line now."""
-        return self._shown is not None
-
-    @property
     def ticks(self) -> bool:
         """Whether the text changes with time."""
         return callable(self._source)

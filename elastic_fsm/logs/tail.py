@@ -13,9 +13,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal
 
-from elastic_fsm.logs.lines import Prefixer, end_of_units
+from elastic_fsm.logs.lines import Matching, Prefixer, end_of_units
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
 __all__ = ["BLOCK", "LONGEST_LINE", "Tail"]
@@ -29,11 +30,17 @@ class Tail:
     """A followed file. Raises OSError when the file cannot be opened or read."""
 
     def __init__(
-        self, path: Path, *, stream: Literal["stdout", "stderr"], prefix: bytes, offset: int = 0
+        self,
+        path: Path,
+        *,
+        stream: Literal["stdout", "stderr"],
+        prefix: bytes,
+        offset: int = 0,
+        only: Collection[bytes] = (),
     ) -> None:
         self.path = path
         self.stream = stream
-        self.lines = Prefixer(prefix)
+        self.lines = Matching(prefix, only) if only else Prefixer(prefix)
         self.more = True  # whether reading again now may yield more
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._offset = offset  # everything before it was handed on

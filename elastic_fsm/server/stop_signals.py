@@ -1,0 +1,73 @@
+"""Stop signals as exceptions that never leave the launcher's work half done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.failures import SignalException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["StopSignals"]
+
+_DEFAULT = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
+
+
+class StopSignals:
+    """Raises ``SignalException`` wherever the main thread is, from :meth:`take` to
+    :meth:`give_back`; but within :meth:`in_one_piece` it asks ``interrupt`` to see to that.
+
+    Which signals is said by ``TORCHELASTIC_SIGNALS_TO_HANDLE``; those that are ignored stay so.
+    In another thread than the main one nothing is taken.
+    """
+
+    def __init__(self, interrupt: Callable[[SignalException], None]) -> None:
+        self._interrupt = interrupt
+        self._before: dict[int, Any] = {}
+        self._is_held = False
+        self._pending: SignalException | None = None
+
+    def take(self) -> None:
+        """Set the handlers."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        names = os.environ.get("TORCHELASTIC_SIGNALS_TO_HANDLE") or _DEFAULT
+        for name in names.split(","):
+            number = getattr(signal, name.strip(), None)
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._handle)
+
+    def give_back(self) -> None:
+        """Set what was there before, unless somebody has set something else meanwhile."""
+        for number, handler in self._before.items():
+            if signal.getsignal(number) == self._handle:
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._before.clear()
+
+    @contextmanager
+    def in_one_piece(self) -> Iterator[None]:
+        """A signal that comes meanwhile is raised at the end, or by whom ``interrupt`` asks."""
+        self._is_held = True
+        try:
+            yield
+        except SignalException:  # this is it
+            self._pending = None
+            raise
+        finally:
+            self._is_held = False
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            raise pending
+
+    def _handle(self, number: int, _: object) -> None:
+        name = signal.Signals(number).name
+        error = SignalException(f"process {os.getpid()} got {name}", signal.Signals(number))
+        if not self._is_held:
+            raise error
+        self._pending = error
+        self._interrupt(error)
