@@ -1,0 +1,1 @@
+"""The names of ``torch.distributed`` at its module paths, for a migration of one word."""

@@ -1,0 +1,96 @@
+"""A round of nodes that share a store, from the exchange of what they are to its end.
+
+torch's handlers say how many nodes take part and which of them this one is, no more. So each
+writes what it is, node 0 makes the world of it, and all read that one record; ranks and the
+workers' meeting place therefore always fit together. Rounds have numbers, since the store may be
+the same in all of them (torch's static handler): the number of worlds that were published before.
+
+A round ends when a node leaves it, or joins the next one because its workers failed. It says so
+in the store, and the others need not guess it from failures of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from elastic_fsm.rendezvous.master_over_store import let_newcomers_in, own_address
+from elastic_fsm.rendezvous.store_waiting import wait_for_keys
+from elastic_fsm.world import Node, World
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from elastic_fsm.rendezvous.handler import RendezvousInfo
+
+__all__ = ["RoundOverStore"]
+
+_ROOT = "elastic_fsm/rounds"
+_PUBLISHED = f"{_ROOT}/published"
+
+
+class RoundOverStore:
+    """The next round of the nodes in ``info.store``."""
+
+    def __init__(self, info: RendezvousInfo) -> None:
+        self.store = info.store
+        self._info = info
+        self._number: int = self.store.add(_PUBLISHED, 0)
+
+    def exchange(
+        self,
+        node: Node,
+        first_round: int,
+        *,
+        find_port: Callable[[str], int],
+        stop: threading.Event | None = None,
+    ) -> World:
+        """Tell the others what this node is; the world that comes of it.
+
+        The world's round is at least ``first_round``, the first number that is new to this node.
+        Raises ``TimeoutError`` when a node does not tell its part within the store's timeout,
+        and ``Abandoned`` once ``stop`` is set.
+        """
+        self._end(self._number - 1, f"{node.node_id} is back")
+        share = {"node": asdict(node), "first_round": first_round}
+        self.store.set(self._key(f"node/{self._info.rank}"), json.dumps(share))
+        if self._info.rank == 0:
+            port = find_port("")
+            self._publish(own_address(self._info) or node.address, port, stop)
+        wait_for_keys(self.store, [self._key("world")], stop=stop)
+        record = json.loads(self.store.get(self._key("world")))
+        return World.from_dict({**record, "node_rank": self._info.rank})
+
+    def _publish(self, address: str, port: int, stop: threading.Event | None) -> None:
+        let_newcomers_in(self.store, address, port)
+        keys = [self._key(f"node/{rank}") for rank in range(self._info.world_size)]
+        wait_for_keys(self.store, keys, stop=stop)
+        shares = [json.loads(value) for value in self.store.multi_get(keys)]
+        record = {
+            "round": max(share["first_round"] for share in shares),
+            "nodes": [share["node"] for share in shares],
+            "master_addr": address,
+            "master_port": port,
+        }
+        self.store.set(self._key("world"), json.dumps(record))
+        self.store.add(_PUBLISHED, 1)
+
+    def end(self, reason: str) -> None:
+        """This node takes no further part in the round."""
+        self._end(self._number, reason)
+
+    def why_ended(self) -> str:
+        """Why some node takes no further part; empty while all do."""
+        key = self._key("ended")
+        return self.store.get(key).decode() if self.store.check([key]) else ""
+
+    def _end(self, number: int, reason: str) -> None:
+        """The first reason stays: it is the one that the others are told."""
+        key = f"{_ROOT}/{number}/ended"
+        if number >= 0 and not self.store.check([key]):
+            self.store.set(key, reason)
+
+    def _key(self, name: str) -> str:
+        return f"{_ROOT}/{self._number}/{name}"
