@@ -1,49 +1,21 @@
-"""The command ``elastic-fsm``.
-
-Until the agent listens to signals itself, one that wants the program to end does so at once,
-without a traceback: nothing has been started yet. The handlers are set before anything slow is
-imported.
-
-For the same reason the garbage collector waits until everything is loaded: nearly all that is
-made until then stays, and looking through it again and again is a tenth of the time.
-"""
+"""The command ``elastic-fsm``."""
 
 from __future__ import annotations
 
-import gc
-import os
-import select
-import signal
-import sys
-from contextlib import suppress
-
-TYPE_CHECKING = False
-
-if TYPE_CHECKING:
-    from typing import Any
+import _signal  # type: ignore[import-not-found]
 
 __all__ = ["main"]
-
-_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def main() -> None:
     """Run the command line of this process, and exit."""
-    gc.disable()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an inherited ignore would reap our workers
-    for number in _STOPS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _leave)
-    from elastic_fsm.cli import run_command_line
+    # The part of `signal` that is written in C. The other part takes milliseconds to load, and
+    # until then Ctrl-C would show a traceback.
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    from elastic_fsm.entry import enter
 
-    sys.exit(run_command_line(sys.argv[1:]))
-
-
-def _leave(number: int, frame: Any) -> None:
-    with suppress(OSError, ValueError):  # a console that takes nothing must not keep us
-        if select.select([], [2], [], 0)[1]:
-            os.write(2, f"elastic-fsm: {signal.Signals(number).name}\n".encode())
-    os._exit(128 + number)
+    enter()
 
 
 if __name__ == "__main__":

@@ -91,12 +91,24 @@ class Loop:
         heapq.heappush(self._timers, (timer.when, next(self._order), timer))
         return timer
 
+    def postpone(self, seconds: float) -> None:
+        """Move all timers: the process stood still for so long, with everybody it waits for."""
+        for _, _, timer in self._timers:
+            timer.when += seconds
+        self._timers = [(timer.when, order, timer) for _, order, timer in self._timers]
+
     def next_event(self) -> Event:
         """The next event; waits for one when there is none."""
         self._run_ready(wait=False)
         while not self._inbox:
             self._run_ready(wait=True)
         return self._inbox.popleft()
+
+    def left(self) -> list[Event]:
+        """The events that nobody has taken; afterwards there are none. For closing down."""
+        events = list(self._inbox)
+        self._inbox.clear()
+        return events
 
     def run_until(self, done: Callable[[], bool], timeout: float) -> bool:
         """Serve descriptors and timers, but no events, until ``done()``; for closing down."""
@@ -115,7 +127,7 @@ class Loop:
         self._wake_write.close()
 
     def _run_ready(self, *, wait: bool) -> None:
-        timeout = self._until_next_timer() if wait else 0.0
+        timeout = self._until_next_timer() if wait and not self._soon else 0.0
         for key, _ in self.clock.wait(self._selector.select, timeout):
             key.data()
         while self._soon:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.failures import describe_exit
+from elastic_fsm.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -12,14 +13,20 @@ if TYPE_CHECKING:
 __all__ = ["because", "ranges", "state_change"]
 
 
+_TOLD_ANYWAY = ("command_failed", "timer_expired")
+"""Events that are told of whatever came of them."""
+
+
 def state_change(record: Mapping[str, Any]) -> str | None:
-    """``HEALTHY -> UNHEALTHY [worker_lost] rank 3 …``; None for a record without a change."""
+    """``HEALTHY -> UNHEALTHY [worker_lost] rank 3 …``; None for a record without a change,
+    unless it tells of a command that failed or a worker that overran."""
     if "note" in record:
-        return str(record["note"])
+        return printable(str(record["note"]))
     if record["outcome"] != "step" or not record["entered"]:
-        return None
+        told = record["event"]["name"] in _TOLD_ANYWAY
+        return printable(because(record)) if told else None
     arrow = f"{record['source']} -> {record['dest']} [{record['transition']}]"
-    return f"{arrow} {because(record)}"
+    return printable(f"{arrow} {because(record)}")
 
 
 def ranges(ranks: Sequence[int]) -> str:
@@ -48,9 +55,15 @@ def _count(number: int, noun: str) -> str:
 
 
 def _exited(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    who = f"local rank {data['local_rank']}"
+    pid = f" (pid {data['pid']})" if data["pid"] else ""
     reason = f": {data['reason']}" if data["reason"] else ""
-    return f"{who} (pid {data['pid']}) {describe_exit(data['exit_code'])}{reason}"
+    return f"local rank {data['local_rank']}{pid} {describe_exit(data['exit_code'])}{reason}"
+
+
+def _expired(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    pid = f" (pid {data['pid']})" if data["pid"] else ""
+    expired = f"the timer {data['scope']!r} expired after {data['after']:g} s"
+    return f"local rank {data['local_rank']}{pid}: {expired}"
 
 
 def _completed(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -60,12 +73,19 @@ def _completed(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     return f"round {world['round']}: {nodes}, workers meet at {meeting}"
 
 
+def _failed(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    failures = data["failures"].items()
+    exits = [f"rank {rank} {describe_exit(code)}" for rank, code in failures]
+    return "; ".join(exits) or f"the workers are {data['state']}"
+
+
 def _stopped(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     return f"all workers are down; restarts left: {facts['restarts_left']}"
 
 
 def _command_failed(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    return f"the command {data['name']} {data['reason'] or describe_exit(data['exit_code'])}"
+    said = f": {data['last_line']}" if data.get("last_line") else ""
+    return f"the command {data['name']} {data['reason'] or describe_exit(data['exit_code'])}{said}"
 
 
 _WORDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
@@ -77,6 +97,10 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "membership_changed": lambda data, facts: f"nodes changed: {data.get('reason', '')}",
     "workers_started": lambda data, facts: f"{_count(len(data['pids']), 'worker')} started",
     "worker_exited": _exited,
+    "timer_expired": _expired,
+    "workers_initialized": lambda data, facts: f"{_count(len(data['ranks']), 'worker')} started",
+    "workers_succeeded": lambda data, facts: "all workers are done",
+    "workers_failed": _failed,
     "workers_stopped": _stopped,
     "workers_stuck": lambda data, facts: f"SIGKILL did not end {data['pids']}",
     "barrier_passed": lambda data, facts: "all nodes are done",

@@ -10,15 +10,36 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from elastic_fsm.group import WorkerSpec
+    from elastic_fsm.group import Worker, WorkerGroup, WorkerSpec
     from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
     from elastic_fsm.launchers.plan import Planner
     from elastic_fsm.logs.console import Console
 
-__all__ = ["WorkerOutputs"]
+__all__ = ["WorkerOutputs", "console_prefix", "make_files"]
 
 _LONGEST_LINE = 2000
 """Characters of one line that a report keeps; the log file has the whole."""
+
+
+def make_files(plan: LaunchPlan) -> None:
+    """The folders of an attempt, with empty log files. Raises ``OSError``."""
+    for worker in plan.workers:
+        if worker.error_file is not None:
+            worker.error_file.parent.mkdir(parents=True, exist_ok=True)
+        for path in (worker.stdout, worker.stderr):
+            if path is not None:
+                path.touch()
+
+
+def console_prefix(template: str, host: str, group: WorkerGroup, worker: Worker) -> str:
+    """What stands before a worker's lines: ``logs.prefix``, filled in."""
+    return template.format(
+        role=group.spec.role,
+        rank=worker.global_rank,
+        local_rank=worker.local_rank,
+        host=host,
+        node_rank=group.group_rank,
+    )
 
 
 class WorkerOutputs:
@@ -43,12 +64,8 @@ class WorkerOutputs:
 
     def attach(self, plan: LaunchPlan) -> None:
         """Make the folders, follow the files that the console shows."""
+        make_files(plan)
         for worker in plan.workers:
-            if worker.error_file is not None:
-                worker.error_file.parent.mkdir(parents=True, exist_ok=True)
-            for path in (worker.stdout, worker.stderr):
-                if path is not None:
-                    path.touch()
             if self._is_shown(worker):
                 self._follow(worker)
 
@@ -58,6 +75,15 @@ class WorkerOutputs:
             self._console.finish(path)
         self._passing += self._followed
         self._followed = []
+
+    def close(self) -> None:
+        """The run is over; the console is somebody else's."""
+        self.detach()
+
+    def attempt_dir(self, attempt: int) -> Path | None:
+        """Where the files of an attempt are; None when nothing is kept."""
+        folder = self._planner.worker_dir(attempt, 0)
+        return folder.parent if folder and self._logs["mode"] != "console" else None
 
     def last_lines(self, attempt: int, local_rank: int) -> list[str]:
         """The last lines of a worker's standard error; none where it went to the terminal."""

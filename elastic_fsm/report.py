@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.failures import describe_exit, signal_name
 from elastic_fsm.group import WorkerState
 from elastic_fsm.narration import ranges
+from elastic_fsm.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -124,7 +125,7 @@ def render(report: Report, *, places: Sequence[tuple[str, str]] = (), hint: str 
         lines += ["", f"  {hint}"]
     if places:
         lines += ["", *(f"  {label:<9}{path}" for label, path in places)]
-    return "\n".join([*lines, "=" * _WIDTH])
+    return printable("\n".join([*lines, "=" * _WIDTH]))
 
 
 def _headline(values: Mapping[str, Any]) -> str:
@@ -200,14 +201,18 @@ def _who(same: Sequence[Mapping[str, Any]]) -> str:
     first = same[0]
     if len(same) == 1:
         return (
-            f"rank {first['rank']} (local rank {first['local_rank']}) on {first['host']}, "
-            f"pid {first['pid']},"
+            f"rank {first['rank']} (local rank {first['local_rank']}) on {first['host']}"
+            f"{_with_pid(first)},"
         )
     ranks = ranges(sorted(cause["rank"] for cause in same))
     return (
         f"{len(same)} ranks, {ranks}, on {first['host']} "
-        f"(first: rank {first['rank']}, pid {first['pid']}),"
+        f"(first: rank {first['rank']}{_with_pid(first)}),"
     )
+
+
+def _with_pid(cause: Mapping[str, Any]) -> str:
+    return f", pid {cause['pid']}" if cause["pid"] else ""
 
 
 def _consequences(ended: Sequence[Mapping[str, Any]]) -> Iterator[str]:

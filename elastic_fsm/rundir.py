@@ -7,7 +7,7 @@ numbers; journal and report of the earlier run get a number and stay.
 from __future__ import annotations
 
 import errno
-import fcntl
+import itertools
 import os
 import secrets
 import socket
@@ -16,12 +16,21 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from elastic_fsm.lockfile import lock
 from elastic_fsm.problems import BadInput
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["RunDir", "cannot_be_written", "new_run_id", "node_name", "open_run_dir"]
+__all__ = [
+    "InUse",
+    "RunDir",
+    "cannot_be_written",
+    "new_run_id",
+    "node_name",
+    "open_agent_dir",
+    "open_run_dir",
+]
 
 # File systems of clusters may know no locks; a run there is not guarded against a second one.
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
@@ -35,6 +44,10 @@ def new_run_id() -> str:
 def node_name() -> str:
     """This host's own name; asks no name service, which may take half a minute."""
     return socket.gethostname() or "localhost"
+
+
+class InUse(BadInput):
+    """Another agent has the run's folder on this node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +89,27 @@ def open_run_dir(base: Path, run_id: str, node: str) -> RunDir:
     with ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock = _lock(folder)
-            held.callback(os.close, lock)
+            held_lock = _lock(folder)
+            held.callback(os.close, held_lock)
             first_attempt = _next_number(folder, "attempt_*", "attempt_")
             _keep_earlier(folder)
         except OSError as error:
             raise cannot_be_written(error, folder) from error
         held.pop_all()
     _point_latest(base.absolute(), run_id)
-    return RunDir(run, folder, first_attempt, lock)
+    return RunDir(run, folder, first_attempt, held_lock)
+
+
+def open_agent_dir(base: Path, run_id: str, node: str) -> RunDir:
+    """A folder of this agent's own: more than one agent of a run may be on this host.
+
+    Raises :class:`BadInput` when none can be written.
+    """
+    names = itertools.chain([node], (f"{node}.{number}" for number in itertools.count(2)))
+    for name in names:
+        with suppress(InUse):
+            return open_run_dir(base, run_id, name)
+    raise AssertionError("there is always another number")
 
 
 def cannot_be_written(error: OSError, folder: Path) -> BadInput:
@@ -99,11 +124,11 @@ def cannot_be_written(error: OSError, folder: Path) -> BadInput:
 def _lock(folder: Path) -> int:
     descriptor = os.open(folder / "agent.pid", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(descriptor)
     except BlockingIOError:
         holder = os.read(descriptor, 32).decode(errors="replace").strip()
         os.close(descriptor)
-        raise BadInput.of(
+        raise InUse.of(
             f"the run id is in use by the agent with pid {holder}: {folder}",
             path="run_id",
             fix="choose another run_id, or wait for that run to end",

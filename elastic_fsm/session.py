@@ -3,41 +3,62 @@
 from __future__ import annotations
 
 import json
+import signal
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm import __version__
 from elastic_fsm.agent import Agent
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.config.paths import shown
-from elastic_fsm.group import WorkerState
+from elastic_fsm.group import WorkerGroup, WorkerState
 from elastic_fsm.journal import Journal
 from elastic_fsm.journal_header import journal_header
+from elastic_fsm.launchers.choice import make_starter
+from elastic_fsm.launchers.environment import common_environment
 from elastic_fsm.launchers.local import SubprocessLauncher
+from elastic_fsm.launchers.procfs import is_mounted
+from elastic_fsm.logs.choice import make_logs_specs
 from elastic_fsm.loop import Loop
 from elastic_fsm.narration import because, state_change
-from elastic_fsm.outputs import WorkerOutputs
+from elastic_fsm.outputs import WorkerOutputs, console_prefix
+from elastic_fsm.rendezvous.choice import is_standalone, nodes_in_words, warn_of_loopback
 from elastic_fsm.rendezvous.standalone import Standalone
 from elastic_fsm.report import make_report, render
 from elastic_fsm.sources.commands import Commands
 from elastic_fsm.sources.exits import Exits
 from elastic_fsm.sources.signals import Signals
+from elastic_fsm.suspension import suspend
+from elastic_fsm.watchdogs import health_checks, sleep_limit, timer_file, watchdogs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from elastic_fsm.group import RunResult
     from elastic_fsm.launchers.base import Launcher
+    from elastic_fsm.launchers.starters import Starter
     from elastic_fsm.logs.console import Console
     from elastic_fsm.preparing import Prepared
+    from elastic_fsm.rendezvous.base import Rendezvous
+    from elastic_fsm.rendezvous.later import LaterHandler
     from elastic_fsm.report import Report
     from elastic_fsm.rundir import RunDir
     from elastic_fsm.scenario.script import Script
+    from elastic_fsm.server.spec_logs import SpecLogs
     from elastic_fsm.sources.base import Source
+    from elastic_fsm.telemetry.command_line import RunRecords
 
 __all__ = ["Session"]
 
 _PATIENCE = 5.0
+# Ways of logging in which a worker may write to the terminal itself, and no status line fits.
+_PASSING = ("terminal", "torchrun")
+_NO_PROC = (
+    "/proc is not mounted: of what workers start, only their own process groups are stopped, "
+    "and nothing is when the agent itself is killed"
+)
 
 
 class Session:
@@ -51,25 +72,58 @@ class Session:
         self.folder = folder
         self.console = console
         self.why = ""
-        self.planner = prepared.planner(folder.node)
-        self.outputs = WorkerOutputs(
-            console=console,
-            planner=self.planner,
-            logs=prepared.values["logs"],
-            spec=prepared.spec,
-            host=prepared.host,
+        self.status: Callable[[], str] | None = None
+        self.records: list[RunRecords] = []
+        self.planner = replace(prepared.planner(folder.node), timer_file=timer_file())
+        self.outputs = self._outputs()
+        self.handler = self._handler()
+
+    def _handler(self) -> LaterHandler | None:
+        """How the nodes meet; None where this one is alone."""
+        if is_standalone(self.prepared.values["rendezvous"]):
+            return None
+        from elastic_fsm.rendezvous.later import make_handler
+
+        return make_handler(self.prepared.values, self.prepared.run_id)
+
+    def _outputs(self) -> WorkerOutputs | SpecLogs:
+        prepared, logs = self.prepared, self.prepared.values["logs"]
+        if logs["mode"] != "torchrun":
+            return WorkerOutputs(
+                console=self.console,
+                planner=self.planner,
+                logs=logs,
+                spec=prepared.spec,
+                host=prepared.host,
+            )
+        from elastic_fsm.server.spec_logs import SpecLogs
+
+        return SpecLogs(
+            self.planner,
+            make_logs_specs(logs),
+            partial(console_prefix, logs["prefix"], prepared.host),
+            console=self.console,
+            tail_lines=logs["tail_lines"],
         )
 
     def run(self, *, sole_owner: bool) -> RunResult:
         self.console.say(_banner(self.prepared, self.folder))
+        if warning := warn_of_loopback(self.prepared.values["rendezvous"]):
+            self.console.say(f"warning: {warning}")
         loop = Loop(SystemClock())
-        signals = self._signals(loop, children=sole_owner)
+        signals = self._signals(loop)
         signals.start()
         try:
             agent = self._agent(loop, signals, sole_owner=sole_owner)
-            if self.planner.log_mode != "terminal":  # the terminal belongs to a worker then
-                self.console.status(lambda: _status(agent))
+            signals.call(signal.SIGTSTP, partial(suspend, agent, self.console))
+            if self.planner.log_mode not in _PASSING:
+                self.status = partial(_status, agent)
+                self.console.status(self.status)
             result = agent.run()
+            for records in self.records:
+                records.end(result, agent.error or self.why)
+            if self.handler is not None and result.state is not WorkerState.STOPPED:
+                self.handler.shut_down()  # a node that is stopped lets the others go on
             if self.prepared.values["exit_code"] == "torchrun":
                 result.exit_code = int(result.state is not WorkerState.SUCCEEDED)
             report = self._write_report(agent, result)
@@ -79,11 +133,11 @@ class Session:
         self._show_report(agent, report, _hint(agent, result))
         return result
 
-    def _signals(self, loop: Loop, *, children: bool) -> Signals:
+    def _signals(self, loop: Loop) -> Signals:
         """Not one of the agent's sources: they are kept until the report has been written."""
         prepared = self.prepared
         names = {*prepared.values["stop"]["signals"], *prepared.machine.rules.signals}
-        signals = Signals(loop, names, children=children)
+        signals = Signals(loop, names)
         if not signals.available:
             self.console.say("not in the main thread: signals to this process are not taken up")
         return signals
@@ -93,32 +147,67 @@ class Session:
         exits = Exits(loop)
         journal = Journal(self.folder.journal, self.console.say)
         journal.header(_header(prepared))
-        commands = Commands(loop, exits)
+        commands = Commands(loop, exits, self.console.say)
         launcher = SubprocessLauncher(
             loop,
             exits,
             kill_timeout=values["stop"]["kill_timeout"],
             sole_owner=sole_owner,
             bystanders=commands.pids,
+            starter=self._starter(loop, exits),
         )
         commands.env.update(launcher.marking)
-        signals.on_child = launcher.child_ended
-        return Agent(
-            spec=prepared.spec,
+        signals.call(signal.SIGCHLD, launcher.child_ended)
+        if not is_mounted():
+            self.console.say(_NO_PROC)
+        group = WorkerGroup(prepared.spec)
+        agent = Agent(
+            group=group,
             node=prepared.node,
             machine=prepared.machine,
             loop=loop,
             launcher=launcher,
-            rendezvous=Standalone(loop),
+            rendezvous=self._rendezvous(loop),
             outputs=self.outputs,
             journal=journal,
-            planner=self.planner,
+            planner=self.planner if isinstance(self.outputs, WorkerOutputs) else self.outputs,
             settings=values,
             commands=commands,
-            sources=[exits, *self._injections(loop, launcher)],
-            observers=[self._observe],
+            sources=[
+                exits,
+                *health_checks(lambda: agent, loop),
+                *self._watchdogs(loop, group),
+                *self._injections(loop, launcher),
+            ],
+            observers=[self._observe, self._record],
             first_attempt=self.folder.first_attempt,
         )
+        self.records = self._event_records(agent)
+        return agent
+
+    def _event_records(self, agent: Agent) -> list[RunRecords]:
+        if self.prepared.spec.event_log_handler == "null":
+            return []  # and nothing is loaded for it
+        from elastic_fsm.telemetry.command_line import RunRecords
+
+        backend = self.prepared.values["rendezvous"]["name"]
+        return [RunRecords(agent, self.prepared.run_id, backend)]
+
+    def _record(self, record: Mapping[str, Any]) -> None:
+        for records in self.records:
+            records(record)
+
+    def _rendezvous(self, loop: Loop) -> Rendezvous:
+        if self.handler is None:
+            return Standalone(loop)
+        from elastic_fsm.rendezvous.over_handler import HandlerRendezvous
+
+        interval = self.prepared.spec.monitor_interval
+        return HandlerRendezvous(loop, self.handler, interval=interval, tell=self.console.say)
+
+    def _watchdogs(self, loop: Loop, group: WorkerGroup) -> list[Source]:
+        file, limit = self.planner.timer_file, sleep_limit()
+        return watchdogs(loop, group, self.console.say, file=file, limit=limit)
 
     def _injections(self, loop: Loop, launcher: Launcher) -> list[Source]:
         if self.injected is None:
@@ -129,11 +218,24 @@ class Session:
         say = self.console.say
         return [Injection(loop, launcher, self.injected, workers=workers, say=say)]
 
+    def _starter(self, loop: Loop, exits: Exits) -> Starter:
+        launcher = self.prepared.values["launcher"]
+        return make_starter(
+            launcher["name"],
+            loop=loop,
+            exits=exits,
+            start_method=launcher["start_method"],
+            preload=launcher["preload"],
+            env=common_environment(self.prepared.spec),
+            say=self.console.say,
+        )
+
     def _observe(self, record: Mapping[str, Any]) -> None:
         line = state_change(record)
         if line is not None:
             self.console.say(line)
-        if line is not None and "note" not in record:
+        self.console.status(self.status)  # now, and not when its next second comes
+        if line is not None and record.get("entered"):
             self.why = f"[{record['transition']}] {because(record)}"
 
     def _write_report(self, agent: Agent, result: RunResult) -> Report:
@@ -160,11 +262,13 @@ class Session:
         self.console.status(None)
         # A console that takes nothing must not keep an agent that was told to stop.
         self.console.drain(_PATIENCE if agent.ending_signal else None)
-        self.outputs.discard_passing()
+        if isinstance(self.outputs, WorkerOutputs):
+            self.outputs.discard_passing()
         places = [("report", shown(self.folder.report)), ("journal", shown(self.folder.journal))]
         if agent.history:
-            last = self.folder.node / f"attempt_{agent.history[-1].number}"
-            places.append(("logs", shown(last)))
+            last = self.outputs.attempt_dir(agent.history[-1].number)
+            if last is not None:
+                places.append(("logs", shown(last)))
         self.console.say(render(report, places=places, hint=hint))
 
 
@@ -179,15 +283,25 @@ def _header(prepared: Prepared) -> dict[str, Any]:
 
 def _banner(prepared: Prepared, folder: RunDir) -> str:
     spec, values = prepared.spec, prepared.values
-    count = spec.local_world_size
     grace = values["stop"]["grace"]
+    what = "journal" if values["logs"]["mode"] == "torchrun" else "logs"
+    place = f"{what} in {shown(folder.node)}"
     return (
         f"elastic_fsm {__version__}, run {prepared.run_id}: "
-        f"{count} per node × 1 node = {count} worker{'s' * (count != 1)}\n"
+        f"{_size(spec.local_world_size, values['rendezvous'])}\n"
         f"policy: {spec.max_restarts} restart{'s' * (spec.max_restarts != 1)}; "
         f"stop by {', '.join(values['stop']['signals'])}, "
-        f"{'no limit' if grace is None else f'{grace:g} s'} of grace; logs in {shown(folder.node)}"
+        f"{'no limit' if grace is None else f'{grace:g} s'} of grace; {place}"
     )
+
+
+def _size(workers: int, rendezvous: Mapping[str, Any]) -> str:
+    """How many workers on how many nodes, and their sum where it is known."""
+    size = f"{workers} per node × {nodes_in_words(rendezvous)}"
+    if rendezvous["min_nodes"] != rendezvous["max_nodes"]:
+        return size
+    total = workers * rendezvous["max_nodes"]
+    return f"{size} = {total} worker{'s' * (total != 1)}"
 
 
 def _status(agent: Agent) -> str:

@@ -37,19 +37,25 @@ def datasets():
     return TensorDataset(images[:-360], labels[:-360]), TensorDataset(images[-360:], labels[-360:])
 
 
-def load_checkpoint(path, model, optimizer):
+def load_checkpoint(path, network, optimizer):
     if not path or not os.path.exists(path):
         return 0, 0
     saved = torch.load(path, map_location="cpu", weights_only=True)
-    model.load_state_dict(saved["model"])
+    network.load_state_dict(saved["network"])
     optimizer.load_state_dict(saved["optimizer"])
     return saved["epoch"], saved["step"]
 
 
-def save_checkpoint(path, model, optimizer, epoch, step):
-    state = {"model": model.module.state_dict(), "optimizer": optimizer.state_dict()}
+def save_checkpoint(path, network, optimizer, epoch, step):
+    state = {"network": network.state_dict(), "optimizer": optimizer.state_dict()}
     torch.save({**state, "epoch": epoch, "step": step}, path + ".tmp")
     os.replace(path + ".tmp", path)
+
+
+def accuracy(network, test_set):
+    images, labels = test_set.tensors
+    with torch.no_grad():
+        return (network(images).argmax(dim=1) == labels).float().mean().item()
 
 
 def maybe_crash(options, step):
@@ -58,22 +64,15 @@ def maybe_crash(options, step):
         raise RuntimeError(f"rank {dist.get_rank()} crashes at step {step}, as it was asked to")
 
 
-@record
-def main():
-    options = parse()
-    dist.init_process_group(backend="gloo")
+def train(options, network, optimizer):
+    first_epoch, step = load_checkpoint(options.checkpoint, network, optimizer)
     rank = dist.get_rank()
-    torch.manual_seed(0)
-
+    print(f"rank {rank} of {dist.get_world_size()}: from epoch {first_epoch}", flush=True)
     train_set, test_set = datasets()
     sampler = DistributedSampler(train_set, seed=0)
     loader = DataLoader(train_set, batch_size=options.batch_size, sampler=sampler)
-    model = nn.Sequential(nn.Linear(64, 48), nn.Tanh(), nn.Linear(48, 10))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    first_epoch, step = load_checkpoint(options.checkpoint, model, optimizer)
-    model = DistributedDataParallel(model)
+    model = DistributedDataParallel(network)
     loss_of = nn.CrossEntropyLoss()
-    print(f"rank {rank} of {dist.get_world_size()}: from epoch {first_epoch}", flush=True)
 
     for epoch in range(first_epoch, options.epochs):
         sampler.set_epoch(epoch)
@@ -87,15 +86,26 @@ def main():
         if rank == 0:
             print(f"epoch {epoch + 1}  loss {loss.item():.4f}", flush=True)
             if options.checkpoint:
-                save_checkpoint(options.checkpoint, model, optimizer, epoch + 1, step)
+                save_checkpoint(options.checkpoint, network, optimizer, epoch + 1, step)
         dist.barrier()  # nobody runs ahead of the checkpoint
 
     if rank == 0:
-        images, labels = test_set.tensors
-        with torch.no_grad():
-            accuracy = (model.module(images).argmax(dim=1) == labels).float().mean().item()
-        print(f"test accuracy {accuracy:.4f}", flush=True)
+        print(f"test accuracy {accuracy(network, test_set):.4f}", flush=True)
     dist.barrier()  # rank 0 serves the store: it must not leave first
+
+
+# The process group must end before the interpreter does: its threads touch Python objects, and
+# torch aborts when one of them does so too late. It ends in destroy_process_group() if nobody
+# else holds it. So the optimizer comes first, for the first one imports modules of torch that keep
+# an existing group for good; and the DistributedDataParallel model is gone when train() returns.
+@record
+def main():
+    options = parse()
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(64, 48), nn.Tanh(), nn.Linear(48, 10))
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
+    dist.init_process_group(backend="gloo")
+    train(options, network, optimizer)
     dist.destroy_process_group()
 
 

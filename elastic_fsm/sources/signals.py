@@ -27,20 +27,19 @@ __all__ = ["Signals"]
 
 
 class Signals(Source):
-    """Posts ``signal_received`` for the named signals; with ``children`` it calls ``on_child``
-    when a child ends. Bytes of other signals go to whoever read the wake-up descriptor before.
+    """Posts ``signal_received`` for the named signals, and makes the calls of :meth:`call`.
 
-    Handlers belong to the main thread; started in another one, it watches nothing, and the
-    caller should say so (:attr:`available`).
+    Bytes of other signals go to whoever read the wake-up descriptor before. Handlers belong to
+    the main thread; started in another one, it watches nothing, and the caller should say so
+    (:attr:`available`).
     """
 
-    def __init__(self, loop: Loop, names: Iterable[str], *, children: bool = False) -> None:
+    def __init__(self, loop: Loop, names: Iterable[str]) -> None:
         self._loop = loop
         self._numbers = [signal.Signals[name] for name in sorted(set(names))]
         self._old_handlers: dict[int, Any] = {}
         self._old_wakeup = -1
-        self._children = children
-        self.on_child: Callable[[], None] = _do_nothing
+        self._calls: dict[int, Callable[[], None]] = {}
         self._read: socket.socket | None = None
         self._write: socket.socket | None = None
 
@@ -59,17 +58,25 @@ class Signals(Source):
         self._loop.watch(self._read, self._post_all)
         self._old_wakeup = signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
         _LISTENING.add(self)
-        if self._children:
-            self._old_handlers[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, _do_nothing)
         for number in self._numbers:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._old_handlers[number] = signal.signal(number, _do_nothing)
+
+    def call(self, number: signal.Signals, callback: Callable[[], None]) -> None:
+        """Call ``callback`` in the loop's thread at each signal of a kind, once it is started.
+
+        A signal that is posted as an event, or that the program has a handler of its own for,
+        or ignores, is left alone.
+        """
+        if self._read is not None and signal.getsignal(number) is signal.SIG_DFL:
+            self._calls[number] = callback
+            self._old_handlers[number] = signal.signal(number, _do_nothing)
 
     def close(self) -> None:
         """Give the signals back to whoever had them, also those that nobody has taken up yet."""
         if self._read is None or self._write is None:
             return
-        taken = set(self._old_handlers) - {signal.SIGCHLD}
+        taken = set(self._old_handlers)
         self._give_back(self._old_wakeup)
         late = taken.intersection(self._numbers_read())
         self._loop.unwatch(self._read)
@@ -102,8 +109,8 @@ class Signals(Source):
         for number in reversed(self._numbers_read()):
             if number not in self._old_handlers:
                 self._pass_on(number)
-            elif number == signal.SIGCHLD:
-                self.on_child()
+            elif number in self._calls:
+                self._calls[number]()
             else:
                 name = signal.Signals(number).name
                 self._loop.post_first(Event("signal_received", {"signal": name}))

@@ -237,7 +237,7 @@ def rules(module_of):
     def broken(event, facts):
         raise LookupError("no such thing")
 
-    @delay
+    @delay(may_be_never=True)
     def never(facts, settings):
         return None
 
@@ -597,3 +597,51 @@ def test_workers_that_died_of_the_signal_that_stopped_the_run_did_not_fail():
     result = run.play()
     assert result.exit_code == 143
     assert list(result.failures) == [1]
+
+
+# -- closing -----------------------------------------------------------------------------------
+
+
+def fails(text):
+    def fail(*_):
+        raise LookupError(text)
+
+    return fail
+
+
+def test_what_fails_to_close_keeps_nothing_else_open():
+    run = Scenario("elastic")
+    broken, closed = Broken(), Broken()
+    for source in (broken, closed):
+        source.start = lambda: None
+    broken.close = fails("the source")
+    run.agent._sources = [broken, closed]
+    run.agent.rendezvous.close = fails("the rendezvous")
+    run.exits(0, at=10)
+    run.exits(1, at=10)
+    result = run.play()
+    assert (result.state, result.exit_code) == (WorkerState.SUCCEEDED, 0)
+    assert closed.closed == 1
+    assert run.agent.error == "closing: LookupError: the rendezvous"
+    assert [r["note"] for r in run.records if "note" in r] == [
+        "closing: LookupError: the rendezvous",
+        "closing: LookupError: the source",
+    ]
+
+
+def test_a_launcher_that_cannot_be_closed_may_have_left_anything():
+    run = Scenario("elastic")
+    run.launcher.close = fails("the launcher")
+    run.exits(0, code=3, at=10)
+    result = run.play()
+    assert (result.state, result.exit_code) == (WorkerState.UNKNOWN, 70)
+    assert run.agent.error == "closing the launcher: LookupError: the launcher"
+
+
+def test_an_observer_that_fails_does_not_take_the_result_away():
+    run = Scenario("elastic")
+    run.observers.append(fails("nobody looks"))
+    result = run.play()
+    assert (result.state, result.exit_code) == (WorkerState.UNKNOWN, 70)
+    assert run.agent.error == "LookupError: nobody looks"
+    assert run.launcher.calls[-1] == ("close",)

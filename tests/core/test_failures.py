@@ -16,7 +16,7 @@ from elastic_fsm.failures import (
     shell_code,
     signal_name,
 )
-from elastic_fsm.worker import record
+from elastic_fsm.worker import ErrorHandler, record
 
 # -- exit codes --------------------------------------------------------------------------------
 
@@ -107,10 +107,12 @@ def test_the_first_failure_is_the_earliest(failure):
     }
     error = ChildFailedError("train.py", failures)
     assert error.get_first_failure() == (1, failures[1])
-    assert str(error) == "train.py: rank 1 (pid 42) exited with 1: early"
-    assert str(ChildFailedError("t", {0: failures[0]})) == (
-        "t: rank 0 (pid 7) was ended by SIGKILL (-9)"
-    )
+    report = str(error)
+    assert report.index("Root cause") < report.index("early") < report.index("Other failure 1 of 2")
+    assert "rank      : 1 (local rank 0)" in report
+    assert "end       : (pid 7) was ended by SIGKILL (-9)" in report
+    assert f"time      : {failures[1].timestamp_isoformat()}" in report
+    assert "Other" not in str(ChildFailedError("t", {0: failures[0]}))
     tie = {3: ProcessFailure(0, 1, 1, timestamp=1.0), 1: ProcessFailure(0, 2, 1, timestamp=1.0)}
     assert ChildFailedError("t", tie).get_first_failure()[0] == 3
 
@@ -196,3 +198,67 @@ def test_an_interrupt_is_no_error_of_the_program(error_file):
     with pytest.raises(KeyboardInterrupt):
         record(interrupted)()
     assert not error_file.exists()
+
+
+# -- an agent's own error file: that of the child it fell over -----------------------------------
+
+
+def child_failed(path, *, exitcode=3):
+    failure = ProcessFailure(0, 7, exitcode, error_file=str(path), timestamp=1.0)
+    return ChildFailedError("train.py", {0: failure})
+
+
+def raises(error):
+    def run():
+        raise error
+
+    return run
+
+
+def test_of_failed_children_the_first_ones_file_is_copied_with_its_exit_code(error_file, tmp_path):
+    child = tmp_path / "child.json"
+    child.write_text(json.dumps(torch_file("ValueError: bad", timestamp="17")))
+    with pytest.raises(ChildFailedError):
+        record(raises(child_failed(child)))()
+    expected = torch_file("ValueError: bad", timestamp="17")
+    expected["message"]["errorCode"] = 3
+    assert json.loads(error_file.read_text()) == expected
+
+
+@pytest.mark.parametrize("text", [None, "{torn"])
+def test_without_a_childs_file_the_report_is_what_is_written(error_file, tmp_path, text):
+    child = tmp_path / "child.json"
+    if text is not None:
+        child.write_text(text)
+    with pytest.raises(ChildFailedError):
+        record(raises(child_failed(child)))()
+    written = error_file.read_text()
+    assert ("train.py FAILED" if text is None else "child.json cannot be read") in written
+
+
+def test_a_plain_message_has_no_room_for_the_exit_code(error_file, tmp_path):
+    child = tmp_path / "child.json"
+    child.write_text('{"message": "out of luck", "timestamp": 17}')
+    with pytest.raises(ChildFailedError):
+        record(raises(child_failed(child)))()
+    assert json.loads(error_file.read_text()) == {"message": "out of luck", "timestamp": 17}
+
+
+def test_an_error_handler_of_the_users_own(tmp_path):
+    class Elsewhere(ErrorHandler):
+        told = None
+
+        def _get_error_file_path(self):
+            return str(tmp_path / "mine.json")
+
+        def record_exception(self, e):
+            self.told = e
+            super().record_exception(e)
+
+    handler = Elsewhere()
+    error = LookupError("lost")
+    with pytest.raises(LookupError):
+        record(error_handler=handler)(raises(error))()
+    assert handler.told is error
+    message = json.loads((tmp_path / "mine.json").read_text())["message"]["message"]
+    assert message == "LookupError: lost"

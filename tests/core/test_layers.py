@@ -61,6 +61,7 @@ IMPURE = {
     "selectors", "shutil", "socket", "subprocess", "tempfile", "threading", "time",
 }  # fmt: skip
 IMPURE_BUT = {
+    ("failures", "os"): "torch's ChildFailedError names the host by itself",
     ("failures", "time"): "torch's ProcessFailure takes the present time by itself",
     ("failures", "pathlib"): "torch's ProcessFailure reads its error file by itself",
     ("group", "pathlib"): "pure paths only",

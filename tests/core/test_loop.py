@@ -49,6 +49,13 @@ def test_first_in_first_out_but_for_what_goes_to_the_front(loop):
     assert take(loop, 5) == ["more urgent", "urgent", "a", "b", "c"]
 
 
+def test_what_a_timer_calls_soon_does_not_wait_for_the_next_timer(loop):
+    loop.call_later(1.0, lambda: loop.call_soon(lambda: loop.post(Event("soon"))))
+    loop.call_later(60.0, lambda: loop.post(Event("late")))
+    assert take(loop, 1) == ["soon"]
+    assert loop.clock.now() == 1.0
+
+
 def test_timers_fire_in_the_order_of_their_times_and_then_of_their_making(loop):
     for name, when in (("c", 3.0), ("a", 1.0), ("d", 3.0), ("b", 2.0), ("now", 0.0)):
         loop.call_later(when, lambda name=name: loop.post(Event(name)))
@@ -71,6 +78,17 @@ def test_timers_that_fall_due_together_may_cancel_each_other(loop):
     timers.append(loop.call_later(1.0, lambda: loop.post(Event("cancelled"))))
     loop.call_later(2.0, lambda: loop.post(Event("end")))
     assert take(loop, 1) == ["end"]
+
+
+def test_timers_can_be_moved_all_together(loop):
+    """After the process stood still: what was left of each before is left after."""
+    for name, when in (("b", 2.0), ("a", 1.0)):
+        loop.call_later(when, lambda name=name: loop.post(Event(name)))
+    loop.postpone(10.0)
+    loop.call_later(11.5, lambda: loop.post(Event("between")))
+    assert take(loop, 1) == ["a"]
+    assert loop.clock.now() == 11.0
+    assert take(loop, 2) == ["between", "b"]
 
 
 def test_awkward_times_are_reached(loop):

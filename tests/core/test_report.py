@@ -31,6 +31,8 @@ CLAUSES = [
     ("worker_exited", EXIT, "local rank 3 (pid 42) was ended by SIGKILL (-9)"),
     ("worker_exited", {**EXIT, "exit_code": 127, "reason": "cannot be started: no such file"},
      "local rank 3 (pid 42) exited with 127: cannot be started: no such file"),
+    ("worker_exited", {**EXIT, "pid": None, "exit_code": 127, "reason": "cannot be started: no"},
+     "local rank 3 exited with 127: cannot be started: no"),
     ("workers_stopped", {}, "all workers are down; restarts left: 2"),
     ("workers_stuck", {"pids": [42]}, "SIGKILL did not end [42]"),
     ("barrier_passed", {}, "all nodes are done"),
@@ -41,6 +43,8 @@ CLAUSES = [
      "the command tell exited with 3"),
     ("command_failed", {"name": "tell", "exit_code": -9, "reason": "took longer than 10 s"},
      "the command tell took longer than 10 s"),
+    ("timer_expired", {"local_rank": 1, "pid": 7, "scope": "step", "after": 60, "signal": ""},
+     "local rank 1 (pid 7): the timer 'step' expired after 60 s"),
     ("action_failed", {"name": "x", "error": "E: e"}, "the agent's x failed: E: e"),
     ("doubt_elapsed", {"after": 0.1}, "doubt_elapsed after 0.1 s"),
     ("backoff_elapsed", {"after": 0.0}, "backoff_elapsed"),
@@ -78,6 +82,14 @@ def test_only_changes_of_state_and_notes_are_told():
         "SETTLING -> SUCCEEDED [settled] all nodes are done",
     ]
     assert state_change({"note": "said"}) == "said"
+
+
+def test_what_others_wrote_cannot_control_the_terminal():
+    event = {"name": "action_failed", "data": {"name": "x", "error": "\x1b[2J\a"}}
+    step = {"outcome": "step", "entered": True, "source": "A", "dest": "B", "transition": "t"}
+    line = state_change({**step, "event": event, "facts": FACTS})
+    assert line == r"A -> B [t] the agent's x failed: \x1b[2J\x07"
+    assert state_change({"note": "a\rb"}) == r"a\x0db"
 
 
 # -- the report --------------------------------------------------------------------------------
@@ -192,6 +204,32 @@ def test_the_report_as_text(crash):
     report = report_of(crash)
     places = [("report", "/r/report.json"), ("journal", "/r/journal.jsonl")]
     assert render(report, places=places, hint="try again") == GOLDEN
+
+
+def test_the_report_shows_control_characters_and_does_not_send_them(crash):
+    values = report_of(crash).to_dict()
+    (by_file, first, *_) = values["attempts"][0]["causes"]
+    by_file["message"] = "\x1b]0;title\a"
+    first["stderr_tail"] = ["\x1b[31mred\x1b[0m", "back\b"]
+    text = render(Report(values))
+    for part in (r"\x1b]0;title\x07", r"| \x1b[31mred\x1b[0m", r"| back\x08"):
+        assert part in text
+    assert not {"\x1b", "\a", "\b"} & set(text)
+
+
+def test_a_worker_that_was_never_started_has_no_pid():
+    run = Scenario("elastic")
+    run.launcher.cannot_start[1] = "cannot be started: no"
+    report = report_of(run)
+    (cause,) = report.values["attempts"][0]["causes"]
+    assert cause["pid"] is None
+    text = render(report)
+    assert "  cause: rank 1 (local rank 1) on h1, exited with 127\n" in text
+    assert "pid" not in text
+    told = [line for line in map(state_change, run.records) if line and "worker_lost" in line]
+    assert told == [
+        "STARTING -> UNHEALTHY [worker_lost] local rank 1 exited with 127: cannot be started: no"
+    ]
 
 
 def test_many_consequences_in_one_line():

@@ -125,7 +125,7 @@ def test_file_systems_without_locks_or_links_are_used_without(opened, monkeypatc
     def unsupported(*_, **__):
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
-    monkeypatch.setattr(rundir.fcntl, "flock", unsupported)
+    monkeypatch.setattr(rundir, "lock", unsupported)
     monkeypatch.setattr(type(tmp_path), "symlink_to", unsupported)
     assert opened().first_attempt == 0
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["r"]
@@ -135,7 +135,7 @@ def test_a_lock_that_fails_otherwise_is_told(opened, monkeypatch):
     def broken(*_):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(rundir.fcntl, "flock", broken)
+    monkeypatch.setattr(rundir, "lock", broken)
     with pytest.raises(BadInput, match="Input/output error"):
         opened()
 

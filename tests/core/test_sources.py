@@ -132,6 +132,31 @@ def test_a_signal_that_nobody_took_up_goes_to_whoever_had_it_before(loop):
         signal.signal(signal.SIGUSR1, before)
 
 
+def test_a_signal_may_be_a_call_instead_of_an_event(loop, signals):
+    called = []
+    source = signals("SIGUSR1")
+    source.call(signal.SIGURG, lambda: called.append("urgent"))
+    send("SIGURG", "SIGUSR1")
+    assert received(loop, 1) == ["SIGUSR1"]
+    assert called == ["urgent"]
+    source.close()
+    assert signal.getsignal(signal.SIGURG) is signal.SIG_DFL
+
+
+def test_a_call_leaves_alone_what_somebody_else_has(loop, signals):
+    """A handler of the program's own, an ignore, a signal that is an event already."""
+    source = signals("SIGUSR1")
+    before = signal.signal(signal.SIGURG, signal.SIG_IGN)
+    try:
+        source.call(signal.SIGURG, lambda: pytest.fail("it was ignored"))
+        source.call(signal.SIGUSR1, lambda: pytest.fail("it is an event"))
+        assert signal.getsignal(signal.SIGURG) is signal.SIG_IGN
+        send("SIGURG", "SIGUSR1")
+        assert received(loop, 1) == ["SIGUSR1"]
+    finally:
+        signal.signal(signal.SIGURG, before)
+
+
 def test_in_another_thread_nothing_is_touched(loop):
     before = signal.getsignal(signal.SIGUSR1)
     told = []

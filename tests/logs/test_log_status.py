@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from elastic_fsm.logs import Console, open_log
+from elastic_fsm.launchers.local import open_log
+from elastic_fsm.logs import Console
 
 WAIT = 30
 

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import signal
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from process_harness import Scene
 
 
 @pytest.fixture(autouse=True)
@@ -23,17 +17,6 @@ def _no_inherited_ignores():
     yield
     for name in ignored:
         signal.signal(name, signal.SIG_IGN)
-
-
-@pytest.fixture
-def scene(tmp_path):
-    """A folder in which agents can be started; at the end nothing of theirs may be left."""
-    folder = tmp_path / "here"
-    folder.mkdir()
-    scene = Scene(folder)
-    yield scene
-    left = scene.close()
-    assert not left, f"left behind: {left}"
 
 
 @pytest.fixture

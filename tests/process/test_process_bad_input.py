@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -43,6 +45,9 @@ CASES = {
     "an unknown machine": (["machine=elastik", "true"], "machine: there is", "elastic"),
     "an unknown launcher": (["launcher=foo", "true"], "launcher: there is", "subprocess"),
     "a launcher by name": (["launcher.name=foo", "true"], "unknown launcher", "subprocess"),
+    "a folder called like a script": (["dir.py"], "'dir.py' is a folder", "dir.py/main.py"),
+    "NUL in an argument": (["-c", "nul.yaml"], "nul.yaml:2: spec.args.0: ", "NUL"),
+    "a pause for a stop": (["stop.signal=SIGSTOP", "true"], "stop.signal: SIGSTOP", "pauses"),
     "no folder to work in": (["spec.cwd=nosuch", "true"], "spec.cwd: ", "does not exist"),
     "no folder to write to": (
         ["run_dir=/proc/nosuch", "true"],
@@ -85,6 +90,8 @@ def check_refused(scene, run) -> str:
 def test_refused(scene, case):
     scene.write("plain", "no program\n")
     scene.write("train.py", "")
+    scene.write("dir.py/main.py", "")
+    scene.write("nul.yaml", 'spec:\n  args: ["a\\0b"]\n  entrypoint: "true"\n')
     scene.write("leaves.py", "raise SystemExit(5)")
     scene.write("broken.yaml", "spec: {role: a}\nstop: {grace: [\nlogs: x\n")
     words, *expected = CASES[case]
@@ -154,3 +161,64 @@ def test_a_run_id_in_use_is_refused(scene):
     assert first.wait() == 0
     assert len(list(first.node.glob("attempt_*"))) == 1
     assert len(list(first.node.glob("journal*"))) == 1
+
+
+@pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", ">&- 2>&-"])
+def test_without_standard_error_nothing_is_said(scene, streams):
+    """The code tells enough, and standard output belongs to the workers."""
+    line = f'exec "$0" -m elastic_fsm run nosuch {streams}'
+    run = scene.run(argv=["sh", "-c", line, sys.executable])
+    assert (run.code, run.out, run.err) == (2, "", "")
+
+
+def test_a_full_standard_output_is_told(scene):
+    run = scene.run(argv=["sh", "-c", 'exec "$0" -m elastic_fsm config >/dev/full', sys.executable])
+    assert (run.code, run.out) == (2, "")
+    assert run.err == "elastic-fsm: [Errno 28] No space left on device\n"
+
+
+def test_a_run_without_standard_error_runs(scene):
+    line = 'exec "$0" -m elastic_fsm run -- sh -c "echo out; echo err >&2" 2>&-'
+    run = scene.run(argv=["sh", "-c", line, sys.executable])
+    assert (run.code, run.out) == (0, "[default0]: out\n")
+
+
+INTERRUPTS = """\
+from elastic_fsm import condition
+
+@condition
+def interrupted(event, facts):
+    raise KeyboardInterrupt
+"""
+
+
+def test_a_rule_that_interrupts_ends_like_a_key(scene):
+    scene.write("rules.py", INTERRUPTS)
+    change = "machine.transitions.all_done.conditions=[interrupted]"
+    run = scene.run("plugins=[rules]", change, "--", "true")
+    assert run.code == 130
+    assert "Traceback" not in run.err
+    assert not scene.survivors()
+
+
+@pytest.mark.parametrize("verb", ["run", "check"])
+def test_a_plug_in_that_interrupts_ends_like_a_key(scene, verb):
+    scene.write("rules.py", "raise KeyboardInterrupt\n")
+    run = scene.run("plugins=[rules]", verb=verb)
+    assert (run.code, run.out, run.err) == (130, "", "elastic-fsm: interrupted\n")
+
+
+@pytest.mark.parametrize("files", range(2, 10))
+def test_a_place_with_room_for_too_few_files(scene, files):
+    """Whichever of the first files it is that finds no room: nothing is started."""
+    (scene.folder / "full").mkdir()
+    mount = f"mount -t tmpfs -o nr_inodes={files} none full"
+    within = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$@"', "sh"]
+    if subprocess.run([*within, "true"], cwd=scene.folder, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    words = ["run_dir=full", "--", "touch", "started"]
+    run = scene.run(*words, argv=[*within, sys.executable, "-m", "elastic_fsm", "run"])
+    screen = check_refused(scene, run)
+    assert "run_dir: the run directory cannot be written: No space left on device: " in screen
+    assert f"{scene.folder}/full/" in screen
+    assert not (scene.folder / "started").exists()

@@ -221,6 +221,38 @@ def test_orphans_that_end_by_themselves_do_not_pile_up(scene):
     assert run.wait() == 0
 
 
+PROGRAM = """
+import os, elastic_fsm
+script = "for i in 1 2 3 4 5; do (sleep 0 &); done; " + os.environ["THEN"]
+elastic_fsm.run({"spec": {"entrypoint": "sh", "args": ["-c", script]}})
+"""
+
+
+def test_nor_in_a_program_of_the_users_own(scene):
+    scene.write("program.py", PROGRAM)
+    run = scene.start("program.py", argv=[sys.executable], env={"THEN": WAIT})
+    scene.bell.wait()
+    ended = time.monotonic() + 20
+    while zombies := [c for c in psutil.Process(run.pid).children() if c.status() == "zombie"]:
+        assert time.monotonic() < ended, zombies
+        select.select([], [], [], 0.05)  # nothing tells when a zombie is gone
+    scene.gate.open()
+    assert run.wait() == 0
+
+
+def test_where_proc_is_not_mounted(scene):
+    """As in some containers: it is said, once, and the run goes on."""
+    hide = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" "$@"']
+    if subprocess.run([*hide, "true"], capture_output=True).returncode:
+        pytest.skip("/proc cannot be hidden here")
+    argv = [*hide, sys.executable, "-m", "elastic_fsm", "run"]
+    run = scene.run("-n", "2", "--", "sh", "-c", "sleep 600 & exit 3", argv=argv)
+    assert run.code == 3
+    assert run.err.count("/proc is not mounted") == 1
+    assert "Traceback" not in run.err
+    assert not scene.survivors()
+
+
 def test_a_guardian_that_is_killed_is_replaced(scene):
     """Else a kill -9 of the agent would leave its workers behind, and nobody would know."""
     run = scene.start("-n", "2", "--", "sh", "-c", 'echo $$ >"$BELL"; exec sleep "$SLEEP"')

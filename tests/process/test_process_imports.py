@@ -55,11 +55,12 @@ def test_a_running_agent_has_not_imported_torch(scene):
 
 def test_a_run_imports_no_heavy_package(scene):
     argv = [sys.executable, "-X", "importtime", "-m", "elastic_fsm", "run", "-n", "2"]
-    run = scene.run("--", "true", argv=argv)
+    run = scene.run("--", sys.executable, "-c", "", argv=argv)
     assert run.code == 0
     modules = imported(run.err)
     assert "elastic_fsm.launch" in modules
     assert not top_levels(modules) & {"torch", "numpy", "asyncio", "multiprocessing", "pydoc"}
+    assert not modules & {"difflib", "shutil"}  # for mistakes, and for programs on PATH
 
 
 def test_a_library_user_pays_for_what_is_used(scene):

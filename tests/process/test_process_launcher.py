@@ -6,13 +6,14 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 
 import pytest
 from process_harness import WAIT, Watch, is_alive
 
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.events import Event
-from elastic_fsm.launchers import guardian, stopping
+from elastic_fsm.launchers import guardian, procfs, stopping
 from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
 from elastic_fsm.launchers.local import SubprocessLauncher
 from elastic_fsm.loop import Loop
@@ -225,12 +226,12 @@ def test_close_names_those_that_it_could_not_end(stage, scene, monkeypatch):
     (stubborn,) = stage.start(DEAF)
     scene.bell.wait(2)
     monkeypatch.setattr(stopping, "signal_group", lambda pid, number: None)
-    popen = launcher._processes[stubborn].popen
+    child = launcher._processes[stubborn].child
     assert launcher.close() == [stubborn]
     watch = Watch(pid for pid in scene.survivors() if os.getpgid(pid) == stubborn)
     os.killpg(stubborn, signal.SIGKILL)
     watch.ended()
-    popen.wait()
+    child.close()
 
 
 @pytest.mark.parametrize(
@@ -249,7 +250,7 @@ def test_a_start_that_fails(stage, launcher, scene, argv, fields, code, says):
     never = stage.worker(2, "sh", "-c", 'echo never >"$BELL"')
     launcher.start(LaunchPlan(0, (good, stage.worker(1, *argv, **fields), never)))
     failed = stage.take("worker_exited").data
-    assert (failed["local_rank"], failed["pid"], failed["exit_code"]) == (1, 0, code)
+    assert (failed["local_rank"], failed["pid"], failed["exit_code"]) == (1, None, code)
     assert failed["reason"].startswith("cannot be started: ")
     assert says in failed["reason"]
     scene.bell.wait()
@@ -277,11 +278,128 @@ def test_strays(stage, scene, how, sole_owner):
     scene.gate.open()
     stage.take("worker_exited")
     assert is_alive(stray)
-    # A process that is just being forked may lose the signal, so the grace is short.
-    launcher.stop(0, "SIGTERM", 0.5 if how == "forks again" else 60)
+    launcher.stop(0, "SIGTERM", None)
     stage.take("workers_stopped")
     assert not scene.survivors().keys() - {os.getpid(), launcher._guardian.pid}
     stage.silence()
+
+
+FORGETS = """
+import os, signal, sys
+def bell(word):
+    with open(os.environ["BELL"], "w") as bell:
+        bell.write(word + "\\n")
+def forget(*_):
+    bell("lost")
+    os.execvp("sleep", ["sleep", os.environ["SLEEP"]])
+signal.signal(signal.SIGTERM, forget)
+bell(str(os.getpid()))
+signal.pause()
+"""
+LISTENS = """
+import os, signal
+bell = os.open(os.environ["BELL"], os.O_WRONLY)
+signal.signal(signal.SIGTERM, lambda *_: os.write(bell, b"heard\\n"))
+os.write(bell, b"%d\\n" % os.getpid())
+while True:
+    signal.pause()
+"""
+
+
+def test_a_stray_that_lost_the_signal_to_its_exec_gets_it_again(stage, launcher, scene):
+    """As a process between fork and exec does: a handler took it that is gone now."""
+    scene.write("forgets.py", FORGETS)
+    stage.start(f'(setsid {sys.executable} forgets.py &)\nread x <"$GATE"')
+    (stray,) = map(int, scene.bell.wait())
+    scene.gate.open()
+    stage.take("worker_exited")
+    launcher.stop(0, "SIGTERM", None)
+    assert scene.bell.wait() == ["lost"]
+    stage.take("workers_stopped")
+    assert not is_alive(stray)
+
+
+def test_a_stray_that_listens_is_not_told_twice(stage, launcher, scene):
+    """A second signal may mean to it that it must hurry."""
+    scene.write("listens.py", LISTENS)
+    stage.start(f'(setsid {sys.executable} listens.py &)\nread x <"$GATE"')
+    (stray,) = map(int, scene.bell.wait())
+    scene.gate.open()
+    stage.take("worker_exited")
+    launcher.stop(0, "SIGTERM", None)
+    assert scene.bell.wait() == ["heard"]
+    stage.loop.run_until(lambda: False, 4 * stopping._FIRST_REMINDER)
+    launcher.kill()
+    stage.take("workers_stopped")
+    assert not is_alive(stray)
+    scene.bell.path.write_text("last\n")
+    assert scene.bell.wait() == ["last"]
+
+
+ENDS_WITH_ITS_CHILD = """
+import os, signal, subprocess
+child = subprocess.Popen(["sleep", os.environ["SLEEP"]], start_new_session=True)
+def end(*_):
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+with open(os.environ["BELL"], "w") as bell:
+    bell.write(f"{child.pid}\\n")
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("sole_owner", [True, False])
+def test_a_stray_that_has_ended_before_it_is_ours_is_reaped(stage, scene, sole_owner):
+    """In a session of its own, and what has ended shows no mark."""
+    launcher = stage.set_up(sole_owner=sole_owner)
+    scene.write("ends.py", ENDS_WITH_ITS_CHILD)
+    stage.start(f"exec {sys.executable} ends.py")
+    (stray,) = map(int, scene.bell.wait())
+    launcher.stop(0, "SIGTERM", None)
+    stage.until("workers_stopped")
+    assert not os.path.exists(f"/proc/{stray}")
+
+
+def test_an_exit_code_that_somebody_else_took_is_explained(stage, launcher, scene):
+    (pid,) = stage.start(AT_GATE + "exit 3")
+    scene.bell.wait()
+    scene.gate.open()
+    assert os.waitpid(pid, 0)[0] == pid
+    told = stage.take("worker_exited").data
+    assert (told["exit_code"], told["stopped_by_agent"]) == (255, False)
+    assert told["reason"].startswith("its real exit code is lost")
+
+
+def test_an_exit_code_of_255_needs_no_explanation(stage, launcher):
+    stage.start("exit 255")
+    told = stage.take("worker_exited").data
+    assert (told["exit_code"], told["reason"]) == (255, "")
+
+
+def test_without_proc_the_workers_groups_are_stopped(stage, launcher, scene, monkeypatch):
+    monkeypatch.setattr(procfs, "PROC", scene.folder / "nothing")
+    assert not procfs.is_mounted()
+    scene.env["SAY"] = SLEEPS
+    stage.start('sh -c "$SAY" & ' + SLEEPS)
+    pids = list(map(int, scene.bell.wait(2)))
+    launcher.stop(0, "SIGTERM", None)
+    assert ends(stage.until("workers_stopped")) == {0: (-15, True)}
+    Watch(pids).ended()
+
+
+def test_a_kernel_without_lists_of_children(stage, scene, monkeypatch):
+    launcher = stage.set_up(sole_owner=False)
+    scene.env["SAY"] = SLEEPS
+    stage.start('(setsid sh -c "$SAY" &)\nread x <"$GATE"')
+    (stray,) = map(int, scene.bell.wait())
+    monkeypatch.setattr(procfs, "_CHILDREN", "no such file")
+    scene.gate.open()
+    stage.take("worker_exited")
+    launcher.stop(0, "SIGTERM", None)
+    stage.take("workers_stopped")
+    assert not is_alive(stray)
 
 
 def test_a_deaf_stray_is_killed_at_the_end_of_the_grace(stage, launcher, scene):
@@ -295,7 +413,7 @@ def test_a_deaf_stray_is_killed_at_the_end_of_the_grace(stage, launcher, scene):
 
 def test_a_program_keeps_children_of_its_own(stage, launcher, scene):
     mine = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    gone = subprocess.Popen(["sh", "-c", "exit 4"])
+    gone = subprocess.Popen(["sh", "-c", "exit 4"], start_new_session=True)
     Watch([gone.pid]).ended()
     stage.start(SLEEPS)
     scene.bell.wait()
@@ -364,6 +482,24 @@ def test_a_guardian_gives_up_what_it_cannot_kill(monkeypatch, scene):
     assert other.poll() is None
     other.kill()
     other.wait()
+
+
+def test_a_guardian_looks_again_where_it_found_nothing(monkeypatch, scene):
+    """A process in the middle of an exec shows no environment, for a moment."""
+    other = subprocess.Popen(["sleep", "600"], env=scene.env)
+    read, write = os.pipe()
+    os.close(write)
+    looks = []
+
+    def has_mark(pid, mark):
+        looks.append(pid)
+        return looks.count(pid) > 1 and procfs.has_mark(pid, mark)
+
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    monkeypatch.setattr(guardian, "has_mark", has_mark)
+    guardian.main(scene.mark, os.getpid(), read)
+    os.close(read)
+    assert other.wait(WAIT) == -signal.SIGKILL
 
 
 def test_a_guardian_that_was_dismissed_touches_nobody(scene):

@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+import elastic_fsm
+from elastic_fsm.logs import Console
+
 pytestmark = pytest.mark.slow
 
 SPEAK = 'echo "out $RANK"; echo "err $RANK" >&2'
@@ -233,3 +236,18 @@ def test_in_the_background_of_a_shell_the_terminal_is_not_touched(scene):
     run = scene.terminal(argv=["setsid", "--ctty", "--wait", "bash", "-mc", f"{agent} & wait"])
     assert run.wait() == 0
     assert "[default0]: False False" in run.out
+
+
+def test_the_status_line_changes_with_the_state_and_not_a_second_later(scene, monkeypatch):
+    shown = []
+
+    class Watched(Console):
+        def status(self, text):
+            shown.append(text().split()[0] if callable(text) else text)
+
+    monkeypatch.setattr("elastic_fsm.launch.Console", Watched)
+    spec = {"entrypoint": "true", "local_world_size": 2}
+    run_dir = str(scene.folder / "runs")
+    assert elastic_fsm.run({"spec": spec, "run_dir": run_dir}).exit_code == 0
+    states = ["INIT", "JOINING", "STARTING", "HEALTHY", "SETTLING", "SUCCEEDED", None]
+    assert list(dict.fromkeys(shown)) == states

@@ -207,6 +207,10 @@ def test_a_program_that_vanishes_before_it_is_started(scene, hold):
         (cause,) = scene.in_dir(run, f"runs/{code}").report["attempts"][0]["causes"]
         assert "cannot be started" in cause["message"]
         assert "./program" in run.err
+        assert cause["pid"] is None
+        assert "pid" not in run.err
+        (ended,) = [r["event"]["data"] for r in run.journal[1:] if _is_exit(r)]
+        assert ended["pid"] is None
 
 
 def test_D7_one_failure_restarts_the_whole_group(scene):

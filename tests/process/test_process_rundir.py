@@ -49,10 +49,10 @@ def test_attempts_go_on_after_the_highest(tmp_path):
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
 def test_a_file_system_without_locks(tmp_path, monkeypatch, number):
-    def no_locks(descriptor, how):
+    def no_locks(descriptor, command, argument):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(fcntl, "flock", no_locks)
+    monkeypatch.setattr(fcntl, "fcntl", no_locks)
     open_run_dir(tmp_path, "run", "node").release()
 
 

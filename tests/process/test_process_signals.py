@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import shlex
 import signal
 import time
 
+import psutil
 import pytest
-from process_harness import Watch
+from process_harness import WAIT, Reader, Watch
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +65,15 @@ def test_while_the_agent_loads(scene, held_at, name, module):
     assert run.wait() == 128 + signal.Signals[name]
     assert run.err == f"elastic-fsm: {name}\n"
     assert not (scene.folder / "elastic_runs").exists()
+
+
+def test_control_c_before_anything_is_loaded(scene, held_at):
+    """The interpreter would show a traceback."""
+    run = scene.start("--", "true", env=held_at("import elastic_fsm.entry"))
+    scene.bell.wait()
+    run.signal("SIGINT")
+    assert run.wait() == -signal.SIGINT
+    assert run.err == ""
 
 
 @pytest.mark.parametrize("name", SIGNALS)
@@ -253,3 +266,69 @@ def test_two_stops_close_together_are_one(scene):
         scene.kill([run.pid], "SIGTERM")
         watch.ended()
         check_stopped(scene.in_dir(run, f"runs/{gap}"), "SIGTERM")
+
+
+# -- Ctrl-Z ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shell(scene):
+    """An interactive shell on a terminal of its own: what it shows, and its keyboard."""
+    pid, keyboard = pty.fork()
+    if pid == 0:
+        os.chdir(scene.folder)
+        os.execvpe("sh", ["sh", "-i"], {**scene.env, "PS1": "ready> ", "ENV": ""})
+    screen = Reader(os.dup(keyboard))
+    screen.wait_for("ready> ")
+    yield screen, lambda text: os.write(keyboard, text.encode())
+    os.write(keyboard, b"\x03\nexit\n")
+    Watch([pid]).ended()
+    os.waitpid(pid, 0)
+    os.close(keyboard)
+
+
+def await_stopped(*pids: int) -> None:
+    """Until they stand still, of which nothing tells who is not their parent."""
+    limit = time.monotonic() + WAIT
+    while any(psutil.Process(pid).status() != psutil.STATUS_STOPPED for pid in pids):
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("words", [["logs=terminal"], ["-n", "2"]], ids=["terminal", "two"])
+def test_control_z_stops_the_workers_too_and_fg_goes_on(scene, shell, words):
+    screen, type_in = shell
+    script = f'{READY} read x <"$GATE"; exit 0'
+    command = [scene.python, "-m", "elastic_fsm", "run", *words, "--", "sh", "-c", script]
+    type_in(shlex.join(command) + "; echo code=$?\n")
+    workers = [int(line) for line in scene.bell.wait(2 if "-n" in words else 1)]
+    screen.wait_for(r"-> HEALTHY \[")
+    type_in("\x1a")
+    screen.wait_for(r"suspended by SIGTSTP[^$]*Stopped")
+    await_stopped(*workers)
+    scene.gate.open(len(workers))
+    type_in("fg\n")
+    screen.wait_for(r"continued by SIGCONT after \d+ s")
+    screen.wait_for(r"SUCCEEDED: run .*exit code 0")
+
+
+def test_a_grace_does_not_run_out_while_everything_stands_still(scene):
+    """The worker, which was stopped with the agent, had no chance to use it."""
+    trap = 'trap "echo asked >$BELL; read x <$GATE; exit 0" TERM; '
+    run = scene.start("stop.grace=3s", "--", "sh", "-c", trap + AT_GATE)
+    (worker,) = map(int, scene.bell.wait())
+    run.enters("HEALTHY")
+    run.signal("SIGTERM")
+    assert scene.bell.wait() == ["asked"]
+    run.signal("SIGTSTP")
+    run.sees("suspended by SIGTSTP")
+    await_stopped(run.pid, worker)
+    time.sleep(3.5)  # longer than the grace: this is what is tested
+    scene.gate.open()
+    run.signal("SIGCONT")
+    check_stopped(run, "SIGTERM")
+    (stopped,) = run.report["attempts"][0]["consequences"]
+    assert stopped["exit_code"] == 0
+    notes = [record["note"] for record in run.journal if "note" in record]
+    assert notes[0] == "suspended by SIGTSTP, together with the workers"
+    assert notes[1].startswith("continued by SIGCONT after ")

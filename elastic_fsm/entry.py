@@ -1,0 +1,46 @@
+"""The command line's way in: signals first, everything else later.
+
+Until the agent listens to signals itself, one that wants the program to end does so at once,
+without a traceback: nothing has been started yet. The handlers are set before anything slow is
+imported.
+
+For the same reason the garbage collector waits until everything is loaded: nearly all that is
+made until then stays, and looking through it again and again is a tenth of the time.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import sys
+from contextlib import suppress
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["enter"]
+
+_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+
+
+def enter(*words: str) -> None:
+    """Run the command line of this process, with these words before it, and exit."""
+    gc.disable()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an inherited ignore would reap our workers
+    for number in _STOPS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave)
+    from elastic_fsm.cli import run_command_line
+
+    sys.exit(run_command_line([*words, *sys.argv[1:]]))
+
+
+def _leave(number: int, frame: Any) -> None:
+    with suppress(OSError, ValueError):  # a console that takes nothing must not keep us
+        if select.select([], [2], [], 0)[1]:
+            os.write(2, f"elastic-fsm: {signal.Signals(number).name}\n".encode())
+    os._exit(128 + number)
