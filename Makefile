@@ -71,11 +71,12 @@ types: $(VENV)/.test
 pages: $(VENV)/.test
 	$(BIN)/elastic-fsm check machine=elastic
 	$(BIN)/elastic-fsm check machine=fail_fast
-	$(BIN)/elastic-fsm graph --check docs/machine.md --check docs/pictures/elastic.svg --check docs/pictures/fail_fast.svg
+	$(BIN)/elastic-fsm check machine=coarse
+	$(BIN)/elastic-fsm graph --check docs/machine.md --check docs/pictures/elastic.svg --check docs/pictures/fail_fast.svg --check docs/pictures/coarse.svg
 
 # Renew them.
 machine-pages: $(VENV)/.test
-	for machine in elastic fail_fast; do $(BIN)/elastic-fsm graph machine=$$machine -o docs/pictures/$$machine.svg || exit 1; done
+	for machine in elastic fail_fast coarse; do $(BIN)/elastic-fsm graph machine=$$machine -o docs/pictures/$$machine.svg || exit 1; done
 	$(BIN)/elastic-fsm graph -o docs/machine.md
 
 # Build both archives, and run the installed wheel from an empty folder: it must bring its conf/.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from elastic_fsm.engine import EXIT_LOST_CONTROL, Engine
 from elastic_fsm.facts import Facts
 from elastic_fsm.failures import ProcessFailure, shell_code
-from elastic_fsm.group import RunResult, WorkerExit, WorkerGroup, WorkerState
+from elastic_fsm.group import RunResult, WorkerExit, WorkerState
 from elastic_fsm.history import Attempt
 from elastic_fsm.ranks import assign_ranks
 from elastic_fsm.world import Node, World
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from elastic_fsm.events import Event
-    from elastic_fsm.group import WorkerSpec
+    from elastic_fsm.group import WorkerGroup
     from elastic_fsm.journal import Journal
     from elastic_fsm.launchers.base import Launcher, LaunchPlan
-    from elastic_fsm.launchers.plan import Planner
     from elastic_fsm.loop import Loop
     from elastic_fsm.machine import Machine
     from elastic_fsm.rendezvous.base import Rendezvous
     from elastic_fsm.sources.base import CommandRunner, Source
 
-__all__ = ["Agent", "Outputs"]
+__all__ = ["Agent", "Outputs", "Plans"]
+
+_ENDS_OF_COMMANDS = ("command_finished", "command_failed")
 
 
 class Outputs(Protocol):
@@ -44,12 +45,24 @@ class Outputs(Protocol):
         """No worker of the attempt is left: show what is unfinished."""
         ...
 
+    def close(self) -> None:
+        """The run is over: as ``detach``, and give back whatever is of their own."""
+        ...
+
     def last_lines(self, attempt: int, local_rank: int) -> list[str]:
         """The last lines of a worker's standard error."""
         ...
 
     def error_file(self, attempt: int, local_rank: int) -> str:
         """Path of a worker's error file; empty when it has none."""
+        ...
+
+
+class Plans(Protocol):
+    """What makes the launch plan of each attempt."""
+
+    def plan(self, group: WorkerGroup, *, restart_count: int) -> LaunchPlan:
+        """The plan for a group whose ranks are known."""
         ...
 
 
@@ -63,7 +76,7 @@ class Agent(Engine):
     def __init__(
         self,
         *,
-        spec: WorkerSpec,
+        group: WorkerGroup,
         node: Node,
         machine: Machine,
         loop: Loop,
@@ -71,7 +84,7 @@ class Agent(Engine):
         rendezvous: Rendezvous,
         outputs: Outputs,
         journal: Journal,
-        planner: Planner,
+        planner: Plans,
         settings: Mapping[str, Any],
         commands: CommandRunner,
         sources: Sequence[Source] = (),
@@ -79,7 +92,7 @@ class Agent(Engine):
         first_attempt: int = 0,
     ) -> None:
         super().__init__(
-            group=WorkerGroup(spec),
+            group=group,
             machine=machine,
             loop=loop,
             journal=journal,
@@ -107,12 +120,30 @@ class Agent(Engine):
 
     def let_go(self) -> None:
         """See :meth:`Engine.let_go`."""
-        stuck = self.launcher.close()
+        others = (self.outputs.close, self._leave_rendezvous, self._close_commands)
+        self.close_each(self._close_launcher, *others)
+
+    def _leave_rendezvous(self) -> None:
+        """The other nodes go on without this one; after a success they know that it is done."""
+        if self.shown is not WorkerState.SUCCEEDED:
+            self.rendezvous.leave()
+        self.rendezvous.close()
+
+    def _close_commands(self) -> None:
+        """How they ended must be known, though nothing can react to it any more."""
+        self.commands.close()
+        for event in self.loop.left():
+            if event.name in _ENDS_OF_COMMANDS:
+                self.overlook(event)
+
+    def _close_launcher(self) -> None:
+        try:
+            stuck = self.launcher.close()
+        except Exception as error:  # who knows what is left
+            self.lose_control(f"closing the launcher: {type(error).__name__}: {error}", error)
+            raise
         if stuck:
             self.lose_control(f"these processes survived SIGKILL: {stuck}")
-        self.outputs.detach()
-        self.rendezvous.close()
-        self.commands.close()
 
     # -- what is known -------------------------------------------------------------------------
 
@@ -180,6 +211,10 @@ class Agent(Engine):
         self.history.append(Attempt(group.attempt, world_size, self.loop.clock.wall()))
         return self.planner.plan(group, restart_count=self.restarts_used)
 
+    def end_worker(self, local_rank: int, signal: str, why: str) -> None:
+        """Send one worker a signal; if that ends it, ``why`` is the reason of its end."""
+        self.launcher.signal(signal, local_rank, why=why)
+
     def note_failures(self) -> None:
         """Read what the workers that failed in this attempt left behind."""
         if self.history:
@@ -197,6 +232,7 @@ class Agent(Engine):
             timestamp=ended.time,
             reason=ended.reason,
             stderr_tail=self.outputs.last_lines(attempt, ended.local_rank),
+            exception=self.launcher.exceptions().get(ended.local_rank),
         )
 
     # -- the end -------------------------------------------------------------------------------
@@ -207,15 +243,16 @@ class Agent(Engine):
         self.note_failures()
         if state.exit_code == "signal" and self.ending_signal and self.history:
             self.history[-1].excuse(self.ending_signal)
-        shown = state.worker_state or self.group.state
+        shown = self.shown
         if self._lost_control:
             return RunResult(WorkerState.UNKNOWN, exit_code=EXIT_LOST_CONTROL)
         last = self.history[-1] if self.history else None
         failures = last.failures if last and shown is not WorkerState.SUCCEEDED else {}
-        done = [e.global_rank for e in last.exits if e.succeeded] if last else []
+        values = self.launcher.return_values()
+        done = {e.global_rank: e.local_rank for e in last.exits if e.succeeded} if last else {}
         return RunResult(
             state=shown,
-            return_values=dict.fromkeys(done),
+            return_values={rank: values.get(local) for rank, local in sorted(done.items())},
             failures=dict(failures),
             exit_code=self._exit_code(state.exit_code),
         )

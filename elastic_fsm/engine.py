@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import traceback
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.events import Event
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from elastic_fsm.machine import Machine, Step
     from elastic_fsm.sources.base import Source
 
-__all__ = ["EXIT_LOST_CONTROL", "Engine"]
+__all__ = ["EXIT_LOST_CONTROL", "Engine", "Interrupted"]
 
 EXIT_LOST_CONTROL = 70
 """EX_SOFTWARE of sysexits: the agent itself went wrong."""
@@ -36,11 +37,15 @@ _MOST_FAILURES_IN_A_ROW = 3
 """An action fails, stopping the workers fails too, and so does the reaction to that: enough."""
 
 
+class Interrupted(Exception):
+    """A blocking action was left: something that matters more is in the inbox."""
+
+
 class Engine(ABC):
     """Runs a machine until it is in a final state.
 
     ``settings`` are the run's configuration values (group by group); ``observers`` get every
-    journal record, after it was written.
+    journal record, after it was written and the step's actions have been run.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class Engine(ABC):
         observers: Sequence[Callable[[Mapping[str, Any]], None]] = (),
     ) -> None:
         self.group = group
+        self.shown = group.state
         self.machine = machine
         self.loop = loop
         self.journal = journal
@@ -88,6 +94,11 @@ class Engine(ABC):
     def let_go(self) -> None:
         """Kill and reap what is left, and give everything back."""
 
+    @property
+    def seconds_in_state(self) -> float:
+        """Since the machine entered its state."""
+        return self.loop.clock.now() - self._entered_at
+
     # -- the loop ------------------------------------------------------------------------------
 
     def run(self) -> RunResult:
@@ -102,8 +113,8 @@ class Engine(ABC):
                 self.handle(self.loop.next_event())
         except Exception as error:  # a source or a port, outside of any action
             self.lose_control(f"{type(error).__name__}: {error}", error)
-            note = {"note": "the agent's own code failed", "traceback": traceback.format_exc()}
-            self._tell(self._write(note))
+            with suppress(Exception):  # an observer, perhaps the one that has just failed
+                self.remark("the agent's own code failed", traceback=traceback.format_exc())
         finally:
             self.close()
         return self.result()
@@ -136,12 +147,26 @@ class Engine(ABC):
         self._tell(record)
 
     def close(self) -> None:
-        """Let go of everything; never raises for what is gone."""
+        """Let go of everything. Never raises: what fails is noted, and the others are closed."""
         self._cancel_timers()
-        self.let_go()
-        for source in self._sources:
-            source.close()
-        self.journal.close()
+        sources = [source.close for source in self._sources]
+        self.close_each(self.let_go, *sources, self.journal.close)
+
+    def overlook(self, event: Event) -> None:
+        """Journal an event that came too late for anything to follow from it."""
+        late = Ignored(event.name, self.machine.state.name) if self.machine.state.final else "stale"
+        self._tell(self._record(event, self.facts(), late))
+
+    def close_each(self, *parts: Callable[[], object]) -> None:
+        """Call all of these, in this order, whatever the others do."""
+        for part in parts:
+            try:
+                part()
+            except Exception as error:
+                text = f"closing: {type(error).__name__}: {error}"
+                self._blame(text, error)
+                with suppress(Exception):  # the journal, or an observer
+                    self.remark(text)
 
     def _is_stale(self, event: Event) -> bool:
         old_attempt = event.attempt is not None and event.attempt != self.group.attempt
@@ -159,19 +184,21 @@ class Engine(ABC):
 
     def _show(self, state: WorkerState | None) -> None:
         if state is not None:
-            self.group.state = state
+            self.shown = self.group.state = state
 
     def _run_actions(self, step: Step, event: Event) -> None:
         for use in step.actions:
             action = self.machine.rules.actions[use]
             try:
                 action.function(self, event)
+            except Interrupted:
+                return
             except (Exception, SystemExit) as error:
                 text = f"{type(error).__name__}: {error}"
                 if not action.optional:
                     self.action_failed(action.name, text, error)
                     return
-                self._tell(self._write({"note": f"the action {action.name} failed: {text}"}))
+                self.remark(f"the action {action.name} failed: {text}")
 
     def action_failed(self, name: str, error: str, cause: BaseException | None) -> None:
         """Let the declaration say what happens; unless it has ended, or fails over this itself."""
@@ -214,6 +241,10 @@ class Engine(ABC):
 
     # -- the journal ---------------------------------------------------------------------------
 
+    def remark(self, text: str, **more: Any) -> None:
+        """Put a note into the journal, and tell the observers."""
+        self._tell(self._write({"note": text, **more}))
+
     def _record(
         self, event: Event, facts: Facts, outcome: Step | Ignored | ConditionFailed | str
     ) -> Mapping[str, Any]:
@@ -225,7 +256,7 @@ class Engine(ABC):
             "time": self.loop.clock.wall(),
             "monotonic": self.loop.clock.now(),
             **record,
-            "worker_state": self.group.state.value,
+            "worker_state": self.shown.value,
         }
         self.journal.write(stamped)
         return stamped

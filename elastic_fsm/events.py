@@ -54,12 +54,17 @@ CATALOGUE: Mapping[str, EventType] = {
             "A worker ended: local_rank, pid, exit_code (-n: signal n), stopped_by_agent, reason.",
             notice=True,
         ),
+        EventType(
+            "timer_expired",
+            "A worker did not come back within the time that it, or its agent, had set: "
+            "local_rank, pid, scope, after (seconds), signal (name, empty: it is not ended).",
+        ),
         EventType("workers_stopped", "The answer to a stop: no worker of this node is left."),
         EventType("workers_stuck", "Even SIGKILL did not end these: pids."),
         EventType("barrier_passed", "All nodes are done."),
         EventType("signal_received", "The agent was sent a signal: signal (name).", notice=True),
-        EventType("command_finished", "A command ended with 0: name, exit_code."),
-        EventType("command_failed", "A command did not end with 0: name, exit_code, reason."),
+        EventType("command_finished", "A command ended with 0: name, exit_code, last_line."),
+        EventType("command_failed", "A command failed: name, exit_code, reason, last_line."),
         EventType("action_failed", "An action or a condition raised: name, error.", notice=True),
     )
 }

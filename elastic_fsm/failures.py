@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 import time
 from dataclasses import dataclass, field
@@ -53,12 +54,15 @@ class ProcessFailure:
     it ended. The file comes first: a worker that raised takes a while to end, and a peer that
     notices may crash meanwhile. Its own time stamp is not used, since torch cuts it to seconds.
 
-    Beyond torch's members, ``reason`` says why the agent could not start or had to end it, and
-    ``stderr_tail`` holds its last lines of standard error.
+    ``pid`` is None for one that could not even be started.
+
+    Beyond torch's members, ``reason`` says why the agent could not start or had to end it,
+    ``stderr_tail`` holds its last lines of standard error, and ``exception`` what a function
+    raised, to be raised again: None for a command, or for one that could not be sent.
     """
 
     local_rank: int
-    pid: int
+    pid: int | None
     exitcode: int
     error_file: str = ""
     timestamp: float = 0.0
@@ -66,6 +70,7 @@ class ProcessFailure:
     stderr_tail: list[str] = field(default_factory=list)
     error_file_data: dict[str, Any] = field(default_factory=dict)
     message: str = ""
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.error_file_data = self.error_file_data or read_error_file(self.error_file)
@@ -76,6 +81,11 @@ class ProcessFailure:
     def traceback(self) -> str:
         """The Python call stack from the error file; empty when there is none."""
         return str(_extra_info(self.error_file_data).get("py_callstack", ""))
+
+    def timestamp_isoformat(self) -> str:
+        """When it failed, in local time, as ``2026-11-30T12:00:00.250``."""
+        seconds, thousandths = divmod(int(self.timestamp * 1000), 1000)
+        return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.localtime(seconds))}.{thousandths:03}"
 
     def signal_name(self) -> str:
         """The name of the signal that ended the worker; empty when none did."""
@@ -90,15 +100,33 @@ class ChildFailedError(Exception):
             raise ValueError("a ChildFailedError needs at least one failure")
         self.name = name
         self.failures = failures
-        rank, first = self.get_first_failure()
-        super().__init__(
-            f"{name}: rank {rank} (pid {first.pid}) {describe_exit(first.exitcode)}"
-            + (f": {first.message}" if first.message else "")
-        )
+        super().__init__(name, failures)
 
     def get_first_failure(self) -> tuple[int, ProcessFailure]:
         """The failure with the earliest timestamp, with its global rank."""
         return min(self.failures.items(), key=lambda item: item[1].timestamp)
+
+    def __str__(self) -> str:
+        """A report: the root cause first, then the failures that came after it."""
+        cause, _ = self.get_first_failure()
+        others = [rank for rank in self.failures if rank != cause]
+        rule = "=" * 60
+        lines = [rule, f"{self.name} FAILED", "", "Root cause:", *self._describe(cause)]
+        for number, rank in enumerate(others, start=1):
+            lines += ["", f"Other failure {number} of {len(others)}:", *self._describe(rank)]
+        return "\n".join([*lines, rule])
+
+    def _describe(self, rank: int) -> list[str]:
+        failure = self.failures[rank]
+        told = failure.traceback or failure.message or "\n".join(failure.stderr_tail)
+        return [
+            f"  time      : {failure.timestamp_isoformat()}",
+            f"  host      : {os.uname().nodename}",
+            f"  rank      : {rank} (local rank {failure.local_rank})",
+            f"  end       :{_with_pid(failure.pid)} {describe_exit(failure.exitcode)}",
+            f"  error file: {failure.error_file or 'none'}",
+            *(f"    {line}" for line in told.splitlines()),
+        ]
 
 
 class SignalException(Exception):
@@ -107,6 +135,14 @@ class SignalException(Exception):
     def __init__(self, msg: str, sigval: signal.Signals) -> None:
         super().__init__(msg)
         self.sigval = sigval
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: whoever interrupts a cell does not ask where the agent was."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+def _with_pid(pid: int | None) -> str:
+    return f" (pid {pid})" if pid else ""
 
 
 def read_error_file(path: str) -> dict[str, Any]:

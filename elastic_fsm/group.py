@@ -108,11 +108,12 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class WorkerExit:
-    """How one worker ended. ``exit_code`` is -n for a death by signal n; ``time`` is wall time."""
+    """How one worker ended. ``exit_code`` is -n for a death by signal n; ``time`` is wall time;
+    ``pid`` is None when it could not even be started."""
 
     local_rank: int
     global_rank: int
-    pid: int
+    pid: int | None
     exit_code: int
     time: float
     stopped_by_agent: bool = False

@@ -1,0 +1,183 @@
+"""``elastic_launch``: a function or a program, run by an agent of its own on this node.
+
+The names, fields and defaults are those of ``torch.distributed.launcher.api`` (torch 2.13).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.failures import ChildFailedError, SignalException
+from elastic_fsm.group import WorkerSpec
+from elastic_fsm.logs.specs import DefaultLogsSpecs
+from elastic_fsm.rendezvous.handler import RendezvousParameters
+from elastic_fsm.rendezvous.handler_registry import get_rendezvous_handler
+from elastic_fsm.server.local import LocalElasticAgent
+from elastic_fsm.telemetry.events import record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from elastic_fsm.health import HealthCheckServer
+    from elastic_fsm.logs.specs import LogsSpecs
+
+__all__ = ["LaunchConfig", "elastic_launch", "launch_agent"]
+
+_RDZV_TIMEOUT = 900
+_SHUTDOWN_TIMEOUT = "30"
+
+
+@dataclass
+class LaunchConfig:
+    """How to launch a group. Times are in seconds.
+
+    An empty ``run_id`` is replaced by a unique one. ``rdzv_timeout`` is torch's older name of
+    ``rdzv_configs["timeout"]``; -1 leaves that as it is. ``shutdown_timeout`` is by default that
+    of the variable ``TORCH_ELASTIC_SHUTDOWN_TIMEOUT``, else 30. ``overrides`` are not torch's:
+    those of the command line, for the machine and all else that is configured.
+
+    Raises ``ValueError`` for numbers that cannot work.
+    """
+
+    min_nodes: int
+    max_nodes: int
+    nproc_per_node: int
+    logs_specs: LogsSpecs | None = None
+    run_id: str = ""
+    role: str = "default_role"
+    rdzv_endpoint: str = ""
+    rdzv_backend: str = "etcd"
+    rdzv_configs: dict[str, Any] = field(default_factory=dict)
+    rdzv_timeout: int = -1
+    max_restarts: int = 3
+    monitor_interval: float = 0.1
+    start_method: str = "spawn"
+    log_line_prefix_template: str | None = None
+    metrics_cfg: dict[str, str] = field(default_factory=dict)
+    local_addr: str | None = None
+    event_log_handler: str = "null"
+    numa_options: Any = None
+    signals_to_handle: str = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
+    duplicate_stdout_filters: list[str] | None = None
+    duplicate_stderr_filters: list[str] | None = None
+    virtual_local_rank: bool = False
+    shutdown_timeout: float | None = None
+    overrides: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.rdzv_timeout != -1:
+            self.rdzv_configs["timeout"] = self.rdzv_timeout
+        self.rdzv_configs.setdefault("timeout", _RDZV_TIMEOUT)
+        if self.logs_specs is None:
+            self.logs_specs = DefaultLogsSpecs()
+        if self.shutdown_timeout is None:
+            self.shutdown_timeout = _inherited_shutdown_timeout()
+        if self.shutdown_timeout < 0:
+            raise ValueError(f"shutdown_timeout must not be negative: {self.shutdown_timeout}")
+
+
+def _inherited_shutdown_timeout() -> float:
+    text = os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _SHUTDOWN_TIMEOUT)
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"TORCH_ELASTIC_SHUTDOWN_TIMEOUT must be seconds, not {text!r}") from None
+
+
+class elastic_launch:
+    """``elastic_launch(config, train)(*args)``: what ``train`` returned, by global rank.
+
+    ``entrypoint`` is a function, or a program by its path.
+    """
+
+    def __init__(
+        self,
+        config: LaunchConfig,
+        entrypoint: Callable[..., Any] | str | None,
+        health_check_server: HealthCheckServer | None = None,
+    ) -> None:
+        self._config = config
+        self._entrypoint = entrypoint
+        self._health_check_server = health_check_server
+
+    def __call__(self, *args: Any) -> dict[int, Any]:
+        """See :func:`launch_agent`."""
+        return launch_agent(self._config, self._entrypoint, list(args), self._health_check_server)
+
+
+def launch_agent(
+    config: LaunchConfig,
+    entrypoint: Callable[..., Any] | str | None,
+    args: list[Any],
+    health_check_server: HealthCheckServer | None = None,
+) -> dict[int, Any]:
+    """Run a group; returns the values of this node's workers by global rank.
+
+    ``health_check_server`` is started and stopped around the run; it needs no more than the
+    methods ``start`` and ``stop``.
+
+    Raises :class:`ChildFailedError` when workers failed and there was no restart left, and what
+    the agent's ``run`` raises. The rendezvous is closed for all nodes at the end, except when
+    this one was told to stop: the others may go on without it.
+    """
+    spec = _spec(config, entrypoint, args)
+    agent = LocalElasticAgent(
+        spec,
+        config.logs_specs,
+        config.start_method,
+        log_line_prefix_template=config.log_line_prefix_template,
+        shutdown_timeout=config.shutdown_timeout or 0,
+        health_check_server=health_check_server,
+        overrides=[f"stop.signals=[{config.signals_to_handle}]", *config.overrides],
+    )
+    closes = True
+    try:
+        result = agent.run()
+    except SignalException:
+        closes = False
+        record(agent.get_event_failed(), config.event_log_handler)
+        raise
+    except Exception:
+        record(agent.get_event_failed(), config.event_log_handler)
+        raise
+    finally:
+        if closes:
+            spec.rdzv_handler.shutdown()
+    record(agent.get_event_succeeded(), config.event_log_handler)
+    if result.failures:
+        raise ChildFailedError(spec.get_entrypoint_name(), result.failures)
+    if result.is_failed():  # of no worker's own doing: they did not start in time, for example
+        raise RuntimeError(f"{spec.get_entrypoint_name()} failed; see the run's journal")
+    return result.return_values
+
+
+def _spec(
+    config: LaunchConfig, entrypoint: Callable[..., Any] | str | None, args: list[Any]
+) -> WorkerSpec:
+    parameters = RendezvousParameters(
+        config.rdzv_backend,
+        config.rdzv_endpoint,
+        config.run_id or secrets.token_hex(8),
+        config.min_nodes,
+        config.max_nodes,
+        local_addr=config.local_addr,
+        **config.rdzv_configs,
+    )
+    return WorkerSpec(
+        role=config.role,
+        local_world_size=config.nproc_per_node,
+        rdzv_handler=get_rendezvous_handler(parameters),
+        entrypoint=entrypoint,
+        args=tuple(args),
+        max_restarts=config.max_restarts,
+        monitor_interval=config.monitor_interval,
+        local_addr=config.local_addr,
+        event_log_handler=config.event_log_handler,
+        numa_options=config.numa_options,
+        duplicate_stdout_filters=config.duplicate_stdout_filters,
+        duplicate_stderr_filters=config.duplicate_stderr_filters,
+        virtual_local_rank=config.virtual_local_rank,
+    )

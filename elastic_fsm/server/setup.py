@@ -1,0 +1,140 @@
+"""What a run of the Python API needs beside the agent: configuration, machine, journal, loop."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import signal
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.clock import SystemClock
+from elastic_fsm.config import compose
+from elastic_fsm.group import WorkerState
+from elastic_fsm.journal import Journal
+from elastic_fsm.journal_header import journal_header
+from elastic_fsm.loop import Loop
+from elastic_fsm.machine import load_machine
+from elastic_fsm.narration import state_change
+from elastic_fsm.plugins import rules_for
+from elastic_fsm.problems import BadInput
+from elastic_fsm.rundir import InUse, node_name, open_run_dir
+from elastic_fsm.server.interrupts import told_to_stop
+from elastic_fsm.sources.signals import Signals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from elastic_fsm.config import Composed
+    from elastic_fsm.engine import Engine
+    from elastic_fsm.group import RunResult
+    from elastic_fsm.machine import Machine
+    from elastic_fsm.rundir import RunDir
+    from elastic_fsm.server.interrupts import Interrupts
+
+__all__ = ["Running", "Setup", "log_change", "result_or_cause"]
+
+log = logging.getLogger("elastic_fsm")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What is open while a run goes on."""
+
+    folder: RunDir
+    loop: Loop
+    signals: Signals
+    journal: Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A configuration that has passed every check."""
+
+    composed: Composed
+
+    @classmethod
+    def of(cls, overrides: Sequence[str]) -> Setup:
+        """Compose the configuration. Raises :class:`BadInput` with all problems found."""
+        setup = cls(compose(overrides))
+        setup.machine()
+        return setup
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The configuration's values, group by group."""
+        return self.composed.values
+
+    @property
+    def stop_signals(self) -> list[str]:
+        """Names of the signals that end a run."""
+        return list(self.values["stop"]["signals"])
+
+    def machine(self) -> Machine:
+        """The machine, at its beginning."""
+        try:
+            rules = rules_for(self.values["plugins"])
+            return load_machine(self.values["machine"], rules, self.values)
+        except BadInput as error:
+            raise BadInput(map(self.composed.locate, error.problems)) from error
+
+    @contextmanager
+    def running(self, run_id: str, interrupts: Interrupts) -> Iterator[Running]:
+        """Open the journal and take up signals; all is given back at the end.
+
+        Raises :class:`BadInput` when the run directory cannot be used.
+        """
+        folder = self._open_folder(run_id)
+        loop = Loop(SystemClock())
+        signals = Signals(loop, {*self.stop_signals, *self.machine().rules.signals})
+        signals.start()
+        journal = Journal(folder.journal, log.warning)
+        try:
+            journal.header(self._header(folder))
+            with interrupts.engine_serving():
+                yield Running(folder, loop, signals, journal)
+        finally:
+            journal.close()
+            signals.close()
+            loop.close()
+            folder.release()
+
+    def _open_folder(self, run_id: str) -> RunDir:
+        """A folder of this agent's own: more than one agent of a run may be on this host."""
+        base, node = Path(self.values["run_dir"]), node_name()
+        run_id = self.values["run_id"] or run_id
+        for number in itertools.count(2):
+            try:
+                return open_run_dir(base, run_id, node)
+            except InUse:
+                node = f"{node_name()}.{number}"
+        raise AssertionError("there is always another number")
+
+    def _header(self, folder: RunDir) -> dict[str, Any]:
+        return journal_header(
+            self.composed.masked(),
+            run_id=folder.run.name,
+            host=folder.node.name,
+            plugins=self.values["plugins"],
+        )
+
+
+def log_change(record: Mapping[str, Any]) -> None:
+    """An observer: each change of state goes to the program's log."""
+    line = state_change(record)
+    if line is not None:
+        log.info("%s", line)
+
+
+def result_or_cause(engine: Engine, result: RunResult) -> RunResult:
+    """What the caller of ``run()`` gets.
+
+    Raises what the agent's own code raised, and ``SignalException`` after a stop.
+    """
+    if result.state is WorkerState.UNKNOWN:
+        raise engine.cause or RuntimeError(engine.error or "the agent lost control")
+    if result.state is WorkerState.STOPPED and engine.ending_signal:
+        raise told_to_stop(signal.Signals[engine.ending_signal])
+    return result

@@ -1,0 +1,382 @@
+"""``SimpleElasticAgent``: the loop, given four methods that start, stop, watch and clean up.
+
+The loop is the machine ``coarse``, run by the same engine as everything else; its actions call
+the methods below at the points where ``torch.distributed.elastic`` (2.13) calls them, so that a
+subclass written for it may override any.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import time
+import traceback
+from abc import abstractmethod
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from elastic_fsm.failures import SignalException
+from elastic_fsm.group import RunResult, Worker, WorkerGroup, WorkerState
+from elastic_fsm.server.api import DEFAULT_ROLE, ElasticAgent
+from elastic_fsm.server.interrupts import Interrupts
+from elastic_fsm.telemetry.events import Event, EventSource, record
+from elastic_fsm.telemetry.metrics import put_metric
+from elastic_fsm.world import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from elastic_fsm.graph import Drawing
+    from elastic_fsm.group import WorkerSpec
+    from elastic_fsm.rendezvous.round_over_store import RoundOverStore
+    from elastic_fsm.server.setup import Setup
+
+__all__ = ["SimpleElasticAgent"]
+
+log = logging.getLogger(__name__)
+
+
+class SimpleElasticAgent(ElasticAgent):
+    """Runs one group of workers through four methods that a subclass supplies.
+
+    ``exit_barrier_timeout`` is the longest wait in seconds, at the end, for nodes that still
+    work; ``shutdown_timeout`` is the time in seconds from the signal that stops the workers to
+    SIGKILL. ``overrides`` are those of the command line (``machine=mine``, ``run_dir=/data``);
+    they choose the machine, the stop signals and the place of the journal.
+    """
+
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        exit_barrier_timeout: float = 300,
+        shutdown_timeout: float = 30,
+        *,
+        overrides: Sequence[str] = (),
+    ) -> None:
+        if exit_barrier_timeout < 0 or shutdown_timeout < 0:
+            raise ValueError("exit_barrier_timeout and shutdown_timeout must not be negative")
+        self._worker_group = WorkerGroup(spec)
+        self._remaining_restarts = spec.max_restarts
+        self._store: Any = None
+        self._exit_barrier_timeout = exit_barrier_timeout
+        self._shutdown_timeout = shutdown_timeout
+        self._total_execution_time = 0
+        self._in_exit_barrier = False
+        self._round: RoundOverStore | None = None
+        self._next_round = 0
+        self._overrides = tuple(overrides)
+        self._interrupts = Interrupts(())
+        self._setup_done: Setup | None = None
+
+    @property
+    def _setup(self) -> Setup:
+        """The checked configuration; made when it is first needed, for it loads Hydra."""
+        if self._setup_done is None:
+            from elastic_fsm.server.setup import Setup
+
+            self._setup_done = Setup.of([*self._defaults(), *self._overrides])
+        return self._setup_done
+
+    @property
+    def machine(self) -> Drawing:
+        """The lifecycle that :meth:`run` follows: a picture in a notebook, else text.
+
+        Raises :class:`BadInput` for overrides that do not make a machine.
+        """
+        from elastic_fsm.graph import machine_diagram
+
+        return machine_diagram(self._setup.machine())
+
+    def _defaults(self) -> list[str]:
+        """Overrides that come before the user's own."""
+        return ["machine=coarse"]
+
+    @property
+    def _rdzv_handler(self) -> Any:
+        """How the nodes meet; where the spec names nothing, this node is alone."""
+        spec = self._worker_group.spec
+        if spec.rdzv_handler is None:
+            from elastic_fsm.rendezvous.single import SingleNodeHandler
+            from elastic_fsm.rundir import new_run_id
+
+            spec.rdzv_handler = SingleNodeHandler(new_run_id(), spec.local_addr)
+        return spec.rdzv_handler
+
+    def get_worker_group(self, role: str = DEFAULT_ROLE) -> WorkerGroup:
+        """See :meth:`ElasticAgent.get_worker_group`; there is one role only."""
+        return self._worker_group
+
+    # -- what a subclass supplies --------------------------------------------------------------
+
+    @abstractmethod
+    def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:
+        """Start all workers of the group; returns their ids by local rank."""
+
+    @abstractmethod
+    def _stop_workers(self, worker_group: WorkerGroup) -> None:
+        """Stop all workers, whatever they are doing; also when none was ever started."""
+
+    @abstractmethod
+    def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
+        """Look at the workers.
+
+        The state of the result says what is next: HEALTHY (go on), SUCCEEDED (all ended with
+        0), FAILED or UNHEALTHY (restart, or give up). Any other is an error.
+        """
+
+    @abstractmethod
+    def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, timeout: float = 30) -> None:
+        """Stop what is left with ``death_sig``, SIGKILL it after ``timeout`` seconds.
+
+        Called at the end of every run, and perhaps before; a second call must do no harm.
+        """
+
+    # -- the run -------------------------------------------------------------------------------
+
+    def run(self, role: str = DEFAULT_ROLE) -> RunResult:
+        """See :meth:`ElasticAgent.run`.
+
+        Raises :class:`SignalException` when a stop signal ended the run, and whatever a method
+        of a subclass raised.
+        """
+        began = time.monotonic()
+        with Interrupts(self._setup.stop_signals) as self._interrupts:
+            try:
+                result = self._invoke_run(role)
+                self._total_execution_time = int(time.monotonic() - began)
+                self._record_metrics(result)
+                self._record_worker_events(result)
+                return result
+            except SignalException as told:
+                log.warning("told to stop by %s, shutting down", told.sigval.name)
+                self._shutdown(told.sigval, timeout=self._shutdown_timeout)
+                raise
+            finally:
+                self._shutdown(timeout=self._shutdown_timeout)
+                self._total_execution_time = int(time.monotonic() - began)
+
+    def _invoke_run(self, role: str = DEFAULT_ROLE) -> RunResult:
+        """Run the machine; a subclass that overrides this brings a loop of its own."""
+        from elastic_fsm.server.coarse import run_coarse
+
+        return run_coarse(self, self._setup, self._interrupts)
+
+    def _initialize_workers(self, worker_group: WorkerGroup) -> None:
+        """Find ranks, then start the workers with them; the group is HEALTHY from here."""
+        self._rendezvous(worker_group)
+        for local_rank, worker_id in self._start_workers(worker_group).items():
+            worker = worker_group.workers[local_rank]
+            worker.id = worker_id
+            self._record(self._construct_event("START", EventSource.WORKER, worker))
+        worker_group.state = WorkerState.HEALTHY
+
+    def _restart_workers(self, worker_group: WorkerGroup) -> None:
+        """Stop the workers, find ranks, start them anew."""
+        self._stop_workers(worker_group)
+        worker_group.state = WorkerState.STOPPED
+        self._initialize_workers(worker_group)
+
+    def _rendezvous(self, worker_group: WorkerGroup) -> None:
+        """Meet the other nodes, and fill in the group: ranks, addresses, the round's store."""
+        from elastic_fsm.rendezvous.abandonable import call_abandonable
+
+        spec = worker_group.spec
+        with self.record_duration("RENDEZVOUS"):
+            info = call_abandonable(self._rdzv_handler.next_rendezvous)
+        self._store = worker_group.store = info.store
+        # Before the ranks: a newcomer waits, inside of torch, until node 0 has said this.
+        address, port = self._agree_on_meeting_place(info)
+        with self.record_duration("ASSIGN_WORKER_RANKS"):
+            worker_group.workers = self._assign_worker_ranks(
+                info.store, info.rank, info.world_size, spec
+            )
+        worker_group.group_rank = info.rank
+        worker_group.group_world_size = info.world_size
+        worker_group.master_addr = spec.master_addr or address
+        worker_group.master_port = spec.master_port or port
+
+    def _agree_on_meeting_place(self, info: Any) -> tuple[str, int]:
+        """Where the workers of this round meet: at a port that is new, on node 0.
+
+        What a handler of torch's says is the agents' own store, full of the last round's keys,
+        and says it in the first round only.
+        """
+        from elastic_fsm.rendezvous.master_over_store import own_address
+        from elastic_fsm.rendezvous.ports import free_port
+        from elastic_fsm.rendezvous.round_over_store import RoundOverStore
+
+        spec = self._worker_group.spec
+        if info.world_size == 1:
+            return own_address(info) or spec.local_addr or "127.0.0.1", free_port("")
+        address = spec.local_addr or socket.getfqdn()
+        node = Node(f"{address}:{os.getpid()}", spec.role, spec.local_world_size, address)
+        self._round = RoundOverStore(info)
+        world = self._round.exchange(node, self._next_round, find_port=free_port)
+        self._next_round = world.round + 1
+        return world.master_addr, world.master_port
+
+    def _assign_worker_ranks(
+        self, store: Any, group_rank: int, group_world_size: int, spec: WorkerSpec
+    ) -> list[Worker]:
+        """The workers of this node with their ranks, agreed on through the round's store."""
+        from elastic_fsm.rendezvous.ranks_over_store import exchange_ranks
+
+        return exchange_ranks(store, group_rank, group_world_size, spec)
+
+    def _exit_barrier(self) -> None:
+        """Wait for the other nodes, so that nobody takes this one's end for a loss.
+
+        A node that is late, or a store that fails, does not turn this node's success into a
+        failure: both are logged.
+        """
+        from elastic_fsm.rendezvous.barrier_over_store import pass_exit_barrier
+
+        nodes = self._worker_group.group_world_size or 1
+        self._in_exit_barrier = True
+        try:
+            pass_exit_barrier(self._store, nodes, self._exit_barrier_timeout)
+        except SignalException:
+            raise
+        except Exception as error:
+            log.warning("the other nodes were not waited for: %s: %s", type(error).__name__, error)
+        finally:
+            self._in_exit_barrier = False
+
+    def _why_reform(self) -> str:
+        """Why the nodes should meet anew: some wait to take part, or one has left the round."""
+        waiting = self._rdzv_handler.num_nodes_waiting()
+        if waiting > 0:
+            return f"nodes that wait to join: {waiting}"
+        return "" if self._round is None else self._round.why_ended()
+
+    def _describe_group(self) -> dict[str, Any]:
+        """What the journal says of a group that was started."""
+        group = self._worker_group
+        return {
+            "group_rank": group.group_rank,
+            "group_world_size": group.group_world_size,
+            "ranks": [worker.global_rank for worker in group.workers],
+            "ids": [str(worker.id) for worker in group.workers],
+        }
+
+    # -- event records and metrics -------------------------------------------------------------
+
+    def _record(self, event: Event) -> None:
+        record(event, self._worker_group.spec.event_log_handler)
+
+    @contextmanager
+    def record_duration(self, state: str) -> Iterator[None]:
+        """Record an event of the agent that says how long the block took."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            took = (time.perf_counter() - began) * 1000
+            self._record(self._construct_event(state, EventSource.AGENT, duration_ms=took))
+
+    def get_event_failed(self) -> Event:
+        """The agent failed: a record with the exception that is being handled."""
+        error = traceback.format_exc()
+        return self._construct_event("FAILED", EventSource.AGENT, raw_error=error)
+
+    def get_event_succeeded(self) -> Event:
+        """The agent did its work, whatever became of the workers."""
+        return self._construct_event("SUCCEEDED", EventSource.AGENT)
+
+    def _construct_event(
+        self,
+        state: str,
+        source: EventSource,
+        worker: Worker | None = None,
+        raw_error: str | None = None,
+        duration_ms: float | None = None,
+        exit_code: int | None = None,
+        worker_pid: int | None = None,
+    ) -> Event:
+        """A record of the agent or, with ``worker``, of one of its workers."""
+        group, spec = self._worker_group, self._worker_group.spec
+        details: dict[str, Any] = {
+            "group_world_size": group.group_world_size,
+            "entry_point": spec.get_entrypoint_name(),
+        }
+        if worker is not None:
+            details |= {
+                "local_rank": worker.local_rank,
+                "role_rank": worker.role_rank,
+                "role_world_size": worker.role_world_size,
+                "exit_code": exit_code,
+                "worker_pid": worker_pid,
+            }
+        metadata = {
+            "run_id": self._rdzv_handler.get_run_id(),
+            "global_rank": None if worker is None else worker.global_rank,
+            "group_rank": group.group_rank,
+            "worker_id": None if worker is None else str(worker.id),
+            "role": spec.role,
+            "hostname": socket.gethostname(),
+            "state": state,
+            "total_run_time": self._total_execution_time,
+            "rdzv_backend": self._rdzv_handler.get_backend(),
+            "raw_error": raw_error,
+            "metadata": json.dumps(details),
+            "agent_restarts": spec.max_restarts - self._remaining_restarts,
+            "duration_ms": duration_ms,
+        }
+        return Event(f"torchelastic.worker.status.{state}", source, metadata=metadata)
+
+    def _record_worker_events(self, result: RunResult) -> None:
+        """One record for each worker: how it ended."""
+        for worker in self._worker_group.workers:
+            failure = result.failures.get(worker.global_rank)
+            event = self._construct_event(
+                self._get_worker_state(worker, result),
+                EventSource.WORKER,
+                worker,
+                raw_error=json.dumps(failure.error_file_data) if failure else None,
+                exit_code=failure.exitcode if failure else None,
+                worker_pid=failure.pid if failure else None,
+            )
+            self._record(event)
+
+    def _get_worker_state(self, worker: Worker, result: RunResult) -> str:
+        """SUCCEEDED, FAILED or, of one that the agent stopped, TERMINATED."""
+        if worker.global_rank in result.failures:
+            return WorkerState.FAILED.value
+        if worker.global_rank in result.return_values:
+            return WorkerState.SUCCEEDED.value
+        return "TERMINATED"
+
+    def _put_state_metrics(self, state: WorkerState) -> None:
+        """After each look at the workers."""
+        role = self._worker_group.spec.role
+        put_metric(f"workers.{role}.remaining_restarts", self._remaining_restarts)
+        put_metric(f"workers.{role}.{state.value.lower()}", 1)
+
+    def _record_metrics(self, group_results: RunResult) -> None:
+        """How the run ended, and with how many restarts."""
+        spec = self._worker_group.spec
+        failed = group_results.is_failed()
+        restarted = self._remaining_restarts != spec.max_restarts
+        self._record_flakiness_metric(failed)
+        put_metric(f"workers.{spec.role}.run_total", 1)
+        for name, holds in (
+            ("run_success_with_retries", not failed and restarted),
+            ("run_success_no_retries", not failed and not restarted),
+            ("run_failed_with_retries", failed and restarted),
+            ("run_failed_no_retries", failed and not restarted),
+        ):
+            self._record_metric_with_condition(name, holds)
+
+    def _record_metric_with_condition(self, metric_name: str, condition: bool) -> None:
+        """1 where it holds, else 0."""
+        put_metric(f"workers.{self._worker_group.spec.role}.{metric_name}", int(condition))
+
+    def _record_flakiness_metric(self, is_failed: bool = False) -> None:
+        """100 for a run that failed, else the part of the budget in percent that it took."""
+        spec = self._worker_group.spec
+        left = (self._remaining_restarts + 1) / (spec.max_restarts + 1)
+        flakiness = 100 if is_failed else int(100 - 100 * left)
+        put_metric(f"workers.{spec.role}.flakiness", flakiness)
