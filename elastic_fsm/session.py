@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm import __version__
 from elastic_fsm.agent import Agent
+from elastic_fsm.banner import banner
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.config.paths import shown
 from elastic_fsm.group import WorkerGroup, WorkerState
@@ -24,7 +24,7 @@ from elastic_fsm.logs.choice import make_logs_specs
 from elastic_fsm.loop import Loop
 from elastic_fsm.narration import because, state_change
 from elastic_fsm.outputs import WorkerOutputs, console_prefix
-from elastic_fsm.rendezvous.choice import is_standalone, nodes_in_words, warn_of_loopback
+from elastic_fsm.rendezvous.choice import is_standalone
 from elastic_fsm.rendezvous.standalone import Standalone
 from elastic_fsm.report import make_report, render
 from elastic_fsm.sources.commands import Commands
@@ -107,9 +107,7 @@ class Session:
         )
 
     def run(self, *, sole_owner: bool) -> RunResult:
-        self.console.say(_banner(self.prepared, self.folder))
-        if warning := warn_of_loopback(self.prepared.values["rendezvous"]):
-            self.console.say(f"warning: {warning}")
+        self.console.say(banner(self.prepared, self.folder))
         loop = Loop(SystemClock())
         signals = self._signals(loop)
         signals.start()
@@ -281,29 +279,6 @@ def _header(prepared: Prepared) -> dict[str, Any]:
     )
 
 
-def _banner(prepared: Prepared, folder: RunDir) -> str:
-    spec, values = prepared.spec, prepared.values
-    grace = values["stop"]["grace"]
-    what = "journal" if values["logs"]["mode"] == "torchrun" else "logs"
-    place = f"{what} in {shown(folder.node)}"
-    return (
-        f"elastic_fsm {__version__}, run {prepared.run_id}: "
-        f"{_size(spec.local_world_size, values['rendezvous'])}\n"
-        f"policy: {spec.max_restarts} restart{'s' * (spec.max_restarts != 1)}; "
-        f"stop by {', '.join(values['stop']['signals'])}, "
-        f"{'no limit' if grace is None else f'{grace:g} s'} of grace; {place}"
-    )
-
-
-def _size(workers: int, rendezvous: Mapping[str, Any]) -> str:
-    """How many workers on how many nodes, and their sum where it is known."""
-    size = f"{workers} per node × {nodes_in_words(rendezvous)}"
-    if rendezvous["min_nodes"] != rendezvous["max_nodes"]:
-        return size
-    total = workers * rendezvous["max_nodes"]
-    return f"{size} = {total} worker{'s' * (total != 1)}"
-
-
 def _status(agent: Agent) -> str:
     group = agent.group
     left = agent.group.spec.max_restarts - agent.restarts_used
@@ -318,6 +293,7 @@ def _status(agent: Agent) -> str:
 def _hint(agent: Agent, result: RunResult) -> str:
     if (
         result.state is not WorkerState.FAILED
+        or not result.failures  # of the agent's own, or of the nodes': a restart is no help
         or agent.restarts_used < agent.group.spec.max_restarts
     ):
         return ""

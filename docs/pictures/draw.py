@@ -1,7 +1,6 @@
 """Draw the pictures that are written by hand, as `agent.dot` is, into an SVG beside each.
 
-    python docs/pictures/draw.py            # draw them anew
-    python docs/pictures/draw.py --check    # exit with 1 when one does not fit its source
+With `--check` nothing is drawn; it ends with 1 when a picture does not fit its source.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import signal
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.agent import Agent
 from elastic_fsm.launchers.choice import make_starter
@@ -27,6 +27,8 @@ from elastic_fsm.sources.exits import Exits
 from elastic_fsm.world import Node
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from elastic_fsm.group import RunResult
     from elastic_fsm.launchers.base import Launcher
     from elastic_fsm.rendezvous.base import Rendezvous
@@ -68,6 +70,7 @@ def _engine(owner: LocalElasticAgent, setup: Setup, running: Running) -> Agent:
         stop_signals=tuple(setup.stop_signals),
         timer_file=owner._timers.path if owner._timers else "",
     )
+    rendezvous = _rendezvous(owner, running)
     logs = SpecLogs(
         planner, owner._logs_specs, partial(line_prefix, owner._log_line_prefix_template)
     )
@@ -82,17 +85,31 @@ def _engine(owner: LocalElasticAgent, setup: Setup, running: Running) -> Agent:
         machine=setup.machine(),
         loop=loop,
         launcher=launcher,
-        rendezvous=_rendezvous(owner, running),
+        rendezvous=rendezvous,
         outputs=logs,
         journal=running.journal,
         planner=logs,
         settings=setup.values,
         commands=commands,
         sources=[exits, *looks_after],
-        observers=[log_change, WorkerRecords(owner), *observers_of(owner)],
+        observers=[
+            log_change,
+            WorkerRecords(owner),
+            partial(_keep_members, owner, rendezvous),
+            *observers_of(owner),
+        ],
         first_attempt=running.folder.first_attempt,
     )
     return agent
+
+
+def _keep_members(
+    owner: LocalElasticAgent, rendezvous: Rendezvous, record: Mapping[str, Any]
+) -> None:
+    """An observer: the members that callbacks read, such as a health check of the user's."""
+    if record.get("outcome") == "step" and record["entered"]:
+        owner._store = owner._worker_group.store = getattr(rendezvous, "store", None)
+        owner._in_exit_barrier = "enter_exit_barrier" in record["actions"]
 
 
 def _launcher(

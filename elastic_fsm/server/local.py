@@ -168,8 +168,9 @@ class LocalElasticAgent(SimpleElasticAgent):
         self._pcontext = start_group(self, worker_group)
         return self._pcontext.pids()
 
-    def _stop_workers(self, worker_group: WorkerGroup) -> None:
-        """The same grace as everywhere."""
+    def _stop_workers(self, worker_group: WorkerGroup, is_restart: bool = False) -> None:
+        """The same grace as everywhere. ``is_restart`` is of some versions of torch, and means
+        nothing here: a restart never closes the rendezvous."""
         self._shutdown(timeout=self._shutdown_timeout)
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:

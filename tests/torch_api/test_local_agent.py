@@ -16,6 +16,7 @@ from local_programs import TakesPart
 from elastic_fsm.failures import SignalException
 from elastic_fsm.group import WorkerSpec, WorkerState
 from elastic_fsm.logs.specs import DefaultLogsSpecs, Std
+from elastic_fsm.rendezvous.single import SingleNodeHandler
 from elastic_fsm.server.local import LocalElasticAgent
 from elastic_fsm.telemetry import events, metrics
 
@@ -220,3 +221,12 @@ def test_the_workers_meet_at_the_loopback_interface_when_the_agent_is_alone(agen
     result = agent_of(local_programs.environment).run()
     assert {env["MASTER_ADDR"] for env in result.return_values.values()} == {"127.0.0.1"}
     assert os.environ.get("MASTER_ADDR") is None
+
+
+def test_members_that_others_read(agent_of):
+    """The round's store, and whether the agent waits for others at the end."""
+    agent = agent_of(local_programs.nap, rdzv_handler=SingleNodeHandler("run"))
+    agent.run()
+    assert agent._store is agent.get_worker_group().store
+    assert agent._store.check(["torchelastic/agent/terminal_state/last_member"])
+    assert agent._in_exit_barrier is False

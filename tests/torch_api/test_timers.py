@@ -169,7 +169,7 @@ def test_requests_of_nobody_are_ignored(loop, timers, pid):
 def test_one_that_was_set_before_its_worker_was_known_counts(loop, timers, group, after):
     group.workers[1].id = None
     timers.ask(after)
-    loop.call_later(1, lambda: group.note_started({1: os.getsid(0)}))
+    loop.call_later(5, lambda: group.note_started({1: os.getsid(0)}))
     assert next_expiry(loop).data["local_rank"] == 1
 
 
