@@ -6,12 +6,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_DIR ?= elastic_runs/demo
 
-.PHONY: help demo test test-pythons test-3.12 test-3.13 lint format types pages machine-pages package benchmarks clean
+.PHONY: help demo test test-pythons test-3.12 test-3.13 lint format types pages machine-pages docs package benchmarks clean
 
 help:
 	@echo "make demo        four workers train, one crashes, the run resumes"
 	@echo "make test        everything the tests need, and the tests"
 	@echo "make lint types  what else continuous integration looks at"
+	@echo "make docs        the documentation as a site, in docs/_build"
 	@echo "make benchmarks  a table of times against torchrun's"
 
 $(BIN)/python:
@@ -73,11 +74,17 @@ pages: $(VENV)/.test
 	$(BIN)/elastic-fsm check machine=fail_fast
 	$(BIN)/elastic-fsm check machine=coarse
 	$(BIN)/elastic-fsm graph --check docs/machine.md --check docs/pictures/elastic.svg --check docs/pictures/fail_fast.svg --check docs/pictures/coarse.svg
+	$(BIN)/python docs/pictures/draw.py --check
 
 # Renew them.
 machine-pages: $(VENV)/.test
 	for machine in elastic fail_fast coarse; do $(BIN)/elastic-fsm graph machine=$$machine -o docs/pictures/$$machine.svg || exit 1; done
 	$(BIN)/elastic-fsm graph -o docs/machine.md
+	$(BIN)/python docs/pictures/draw.py
+
+# The pages as a site; a link or a name that leads nowhere is an error.
+docs: $(VENV)/.test
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs docs/_build
 
 # Build both archives, and run the installed wheel from an empty folder: it must bring its conf/.
 package: $(VENV)/.test
@@ -95,4 +102,4 @@ benchmarks: $(VENV)/.test
 	$(BIN)/python benchmarks/journal.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-3.* $(VENV)-bench dist elastic_runs .pytest_cache .mypy_cache .ruff_cache tests/graph/xstate/node_modules
+	rm -rf $(VENV) $(VENV)-3.* $(VENV)-bench dist docs/_build elastic_runs .pytest_cache .mypy_cache .ruff_cache tests/graph/xstate/node_modules

@@ -19,6 +19,7 @@ from elastic_fsm.problems import BadInput, Problem
 from elastic_fsm.ranks import assign_ranks
 from elastic_fsm.rendezvous.choice import check_rendezvous, is_standalone
 from elastic_fsm.rundir import new_run_id, node_name
+from elastic_fsm.server.fitting import misfits
 from elastic_fsm.world import Node, World
 
 if TYPE_CHECKING:
@@ -84,10 +85,12 @@ def prepare(
     *,
     module: bool = False,
     plugin_folders: Sequence[Path] = (),
+    place: str = "command line",
 ) -> Prepared:
     """Check everything that can be checked without starting anything.
 
     ``command`` comes from a command line and replaces entrypoint and arguments, word for word.
+    ``place`` is where a command is missed if there is none.
     Plug-ins are looked for in ``plugin_folders`` and the current one, too. Raises
     :class:`BadInput` with all problems found.
     """
@@ -100,13 +103,13 @@ def prepare(
     except BadInput as error:
         problems += map(composed.locate, error.problems)
     spec_values = _spec_values(values["spec"], values["logs"], command, module=module)
-    typed = bool(command) or not spec_values["entrypoint"]
-    problems += (_placed(composed, p, typed=typed) for p in check_command(spec_values))
+    typed = place if command or not spec_values["entrypoint"] else ""
+    problems += (_placed(composed, p, typed) for p in check_command(spec_values))
     problems += map(composed.locate, _check_groups(values))
     launcher = check_launcher(values["launcher"], spec_values)
-    problems += (_placed(composed, p, typed=typed) for p in launcher)
+    problems += (_placed(composed, p, typed) for p in launcher)
     if machine is not None:
-        problems += map(composed.locate, _check_actions(machine))
+        problems += map(composed.locate, misfits(machine, coarse=False))
     if problems or machine is None:
         raise BadInput(problems)
     prepared = Prepared(
@@ -139,10 +142,10 @@ def _spec_values(
     return values
 
 
-def _placed(composed: Composed, problem: Problem, *, typed: bool) -> Problem:
-    """A problem of the command stands where the command does: on the command line or in a file."""
+def _placed(composed: Composed, problem: Problem, typed: str) -> Problem:
+    """A problem of the command stands where it was ``typed``, or else in a file."""
     if typed and problem.path.startswith(("spec.entrypoint", "spec.args")):
-        return replace(problem, where="command line", path="")
+        return replace(problem, where=typed, path="")
     return composed.locate(problem)
 
 
@@ -158,14 +161,6 @@ def _check_groups(values: Mapping[str, Any]) -> Iterator[Problem]:
             get_logging_handler(handler)
         except ValueError as error:
             yield Problem.told(str(error), path="spec.event_log_handler")
-
-
-def _check_actions(machine: Machine) -> Iterator[Problem]:
-    """Nothing may hold up the agent's loop."""
-    blocking = sorted({rule.name for rule in machine.rules.actions.values() if rule.blocking})
-    if blocking:
-        what = f"these actions call methods of a SimpleElasticAgent: {', '.join(blocking)}"
-        yield Problem(what, path="machine", fix="choose another machine, such as machine=elastic")
 
 
 def preview(prepared: Prepared, attempt: int = 0) -> LaunchPlan:

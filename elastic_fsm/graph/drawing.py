@@ -96,7 +96,8 @@ class Drawing:
     def save(self, path: str | Path) -> bool:
         """Write it in the format that the name says; False when there is nothing that draws.
 
-        Raises :class:`BadInput` for a name without a format, or a place that cannot be written.
+        Raises :class:`~elastic_fsm.BadInput` for a name without a format, or a place that cannot
+        be written.
         """
         path = Path(path)
         name = format_of(path)

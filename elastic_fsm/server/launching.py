@@ -104,7 +104,7 @@ class elastic_launch:
         self._health_check_server = health_check_server
 
     def __call__(self, *args: Any) -> dict[int, Any]:
-        """See :func:`launch_agent`."""
+        """See :func:`~elastic_fsm.server.launching.launch_agent`."""
         return launch_agent(self._config, self._entrypoint, list(args), self._health_check_server)
 
 
@@ -119,9 +119,9 @@ def launch_agent(
     ``health_check_server`` is started and stopped around the run; it needs no more than the
     methods ``start`` and ``stop``.
 
-    Raises :class:`ChildFailedError` when workers failed and there was no restart left, and what
-    the agent's ``run`` raises. The rendezvous is closed for all nodes at the end, except when
-    this one was told to stop: the others may go on without it.
+    Raises :class:`~elastic_fsm.ChildFailedError` when workers failed and there was no restart
+    left, and what the agent's ``run`` raises. The rendezvous is closed for all nodes at the end,
+    except when this one was told to stop: the others may go on without it.
     """
     spec = _spec(config, entrypoint, args)
     agent = LocalElasticAgent(

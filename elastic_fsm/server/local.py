@@ -21,6 +21,7 @@ from elastic_fsm.timer import TIMER_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from elastic_fsm.group import WorkerGroup, WorkerSpec
     from elastic_fsm.health import HealthCheckServer
@@ -56,10 +57,11 @@ class LocalElasticAgent(SimpleElasticAgent):
     ``${local_rank}``. ``health_check_server`` is started and stopped around the run, in place of
     the one that ``TORCHELASTIC_HEALTH_CHECK_PORT`` asks for; a worker that stays longer than
     ``uninterruptible_state_timeout`` seconds in uninterruptible sleep (by default what
-    ``TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT`` says, 0: for ever) is ended. Timeouts and
-    ``overrides`` are those of :class:`SimpleElasticAgent`; ``machine=fail_fast`` chooses another
-    lifecycle. ``launcher`` makes a launcher of the user's own for the loop of a run; then
-    ``start_method`` and the group ``launcher`` of the configuration mean nothing. Raises
+    ``TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT`` says, 0: for ever) is ended. Timeouts,
+    ``overrides`` and ``job_file`` are those of :class:`SimpleElasticAgent`, but that a job file
+    holds the timeouts, too; ``machine=fail_fast`` chooses another lifecycle. ``launcher`` makes a
+    launcher of the user's own for the loop of a run; then ``start_method`` and the group
+    ``launcher`` of the configuration mean nothing. Raises
     ``ValueError`` where a subclass takes part in the lifecycle: that starts its own workers.
     """
 
@@ -75,9 +77,12 @@ class LocalElasticAgent(SimpleElasticAgent):
         uninterruptible_state_timeout: float | None = None,
         *,
         overrides: Sequence[str] = (),
+        job_file: str | Path | None = None,
         launcher: Callable[[Loop], Launcher] | None = None,
     ) -> None:
-        super().__init__(spec, exit_barrier_timeout, shutdown_timeout, overrides=overrides)
+        super().__init__(
+            spec, exit_barrier_timeout, shutdown_timeout, overrides=overrides, job_file=job_file
+        )
         from elastic_fsm.logs.specs import DefaultLogsSpecs
         from elastic_fsm.watchdogs import sleep_limit
 
@@ -106,10 +111,9 @@ class LocalElasticAgent(SimpleElasticAgent):
 
     def _defaults(self) -> list[str]:
         """See :meth:`SimpleElasticAgent._defaults`."""
-        if self._is_coarse:
+        if self._is_coarse or self._job_file is not None:
             return super()._defaults()
         return [
-            "machine=elastic",
             f"stop.grace={self._shutdown_timeout}",
             f"rendezvous.barrier_timeout={self._exit_barrier_timeout}",
             "rendezvous.join_timeout=null",  # handlers have their own

@@ -6,7 +6,7 @@ import itertools
 import logging
 import signal
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from elastic_fsm.narration import state_change
 from elastic_fsm.plugins import rules_for
 from elastic_fsm.problems import BadInput
 from elastic_fsm.rundir import InUse, node_name, open_run_dir
+from elastic_fsm.server.fitting import misfits
 from elastic_fsm.server.interrupts import told_to_stop
 from elastic_fsm.sources.signals import Signals
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from elastic_fsm.engine import Engine
     from elastic_fsm.group import RunResult
     from elastic_fsm.machine import Machine
+    from elastic_fsm.problems import Problem
     from elastic_fsm.rundir import RunDir
     from elastic_fsm.server.interrupts import Interrupts
 
@@ -54,12 +56,22 @@ class Setup:
     """A configuration that has passed every check."""
 
     composed: Composed
+    plugin_folders: tuple[Path, ...] = ()
 
     @classmethod
-    def of(cls, overrides: Sequence[str]) -> Setup:
-        """Compose the configuration. Raises :class:`BadInput` with all problems found."""
-        setup = cls(compose(overrides))
-        setup.machine()
+    def of(cls, overrides: Sequence[str], job_file: Path | None, *, coarse: bool) -> Setup:
+        """Compose the configuration, for a machine that is ``coarse`` or full.
+
+        Raises :class:`BadInput` with all problems found.
+        """
+        try:
+            folders = () if job_file is None else (job_file.absolute().parent,)
+            setup = cls(compose(overrides, job_file=job_file), folders)
+            problems = [*misfits(setup.machine(), coarse=coarse)]
+            if problems:
+                raise BadInput(map(setup.composed.locate, problems))
+        except BadInput as error:
+            raise BadInput(map(_as_seen_from_a_program, error.problems)) from None
         return setup
 
     @property
@@ -75,7 +87,7 @@ class Setup:
     def machine(self) -> Machine:
         """The machine, at its beginning."""
         try:
-            rules = rules_for(self.values["plugins"])
+            rules = rules_for(self.values["plugins"], self.plugin_folders)
             return load_machine(self.values["machine"], rules, self.values)
         except BadInput as error:
             raise BadInput(map(self.composed.locate, error.problems)) from error
@@ -119,6 +131,12 @@ class Setup:
             host=folder.node.name,
             plugins=self.values["plugins"],
         )
+
+
+def _as_seen_from_a_program(problem: Problem) -> Problem:
+    """Overrides are an argument here."""
+    typed = problem.where == "command line"
+    return replace(problem, where="overrides") if typed else problem
 
 
 def log_change(record: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ import time
 import traceback
 from abc import abstractmethod
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.failures import SignalException
@@ -45,7 +46,8 @@ class SimpleElasticAgent(ElasticAgent):
     ``exit_barrier_timeout`` is the longest wait in seconds, at the end, for nodes that still
     work; ``shutdown_timeout`` is the time in seconds from the signal that stops the workers to
     SIGKILL. ``overrides`` are those of the command line (``machine=mine``, ``run_dir=/data``);
-    they choose the machine, the stop signals and the place of the journal.
+    they choose the machine, the stop signals and the place of the journal. ``job_file`` is a YAML
+    file that does so: it names its machine, and its own rules may stand beside it.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class SimpleElasticAgent(ElasticAgent):
         shutdown_timeout: float = 30,
         *,
         overrides: Sequence[str] = (),
+        job_file: str | Path | None = None,
     ) -> None:
         if exit_barrier_timeout < 0 or shutdown_timeout < 0:
             raise ValueError("exit_barrier_timeout and shutdown_timeout must not be negative")
@@ -68,6 +71,7 @@ class SimpleElasticAgent(ElasticAgent):
         self._round: RoundOverStore | None = None
         self._next_round = 0
         self._overrides = tuple(overrides)
+        self._job_file = None if job_file is None else Path(job_file)
         self._interrupts = Interrupts(())
         self._setup_done: Setup | None = None
 
@@ -77,12 +81,13 @@ class SimpleElasticAgent(ElasticAgent):
         if self._setup_done is None:
             from elastic_fsm.server.setup import Setup
 
-            self._setup_done = Setup.of([*self._defaults(), *self._overrides])
+            overrides = [*self._defaults(), *self._overrides]
+            self._setup_done = Setup.of(overrides, self._job_file, coarse=self._is_coarse)
         return self._setup_done
 
     @property
     def machine(self) -> Drawing:
-        """The lifecycle that :meth:`run` follows: a picture in a notebook, else text.
+        """The lifecycle of its runs: a picture in a notebook, else text.
 
         Raises :class:`BadInput` for overrides that do not make a machine.
         """
@@ -90,9 +95,14 @@ class SimpleElasticAgent(ElasticAgent):
 
         return machine_diagram(self._setup.machine())
 
+    @property
+    def _is_coarse(self) -> bool:
+        """Whether the machine's actions are the methods below."""
+        return True
+
     def _defaults(self) -> list[str]:
-        """Overrides that come before the user's own."""
-        return ["machine=coarse"]
+        """Overrides that come before the user's own; a job file chooses its machine itself."""
+        return ["machine=coarse"] if self._job_file is None else []
 
     @property
     def _rdzv_handler(self) -> Any:

@@ -16,6 +16,7 @@ from local_programs import TakesPart
 from elastic_fsm.failures import SignalException
 from elastic_fsm.group import WorkerSpec, WorkerState
 from elastic_fsm.logs.specs import DefaultLogsSpecs, Std
+from elastic_fsm.problems import BadInput
 from elastic_fsm.rendezvous.single import SingleNodeHandler
 from elastic_fsm.server.local import LocalElasticAgent
 from elastic_fsm.telemetry import events, metrics
@@ -230,3 +231,39 @@ def test_members_that_others_read(agent_of):
     assert agent._store is agent.get_worker_group().store
     assert agent._store.check(["torchelastic/agent/terminal_state/last_member"])
     assert agent._in_exit_barrier is False
+
+
+def test_a_job_file_brings_its_own_machine_and_rules(agent_of, tmp_path, journal):
+    folder = tmp_path / "job"
+    (folder / "machine").mkdir(parents=True)
+    (folder / "own_rules.py").write_text(
+        "from elastic_fsm import condition\n\n"
+        "@condition\ndef never(event, facts):\n    return False\n"
+    )
+    (folder / "machine" / "mine.yaml").write_text(
+        "defaults: [elastic]\n"
+        "transitions: {again_never: {trigger: workers_stopped, source: [UNHEALTHY], "
+        "dest: BACKOFF, conditions: [never], priority: 1}}\n"
+    )
+    (folder / "job.yaml").write_text(
+        f"defaults: [{{machine: mine}}]\nrun_dir: {tmp_path}\nplugins: [own_rules]\n"
+    )
+    agent = agent_of(local_programs.nap, options={"overrides": [], "job_file": folder / "job.yaml"})
+    assert agent.run().state is WorkerState.SUCCEEDED
+    assert "again_never" in agent._setup.machine().spec.transitions
+
+
+@BOTH
+def test_a_machine_that_is_for_another_kind_of_agent_is_refused(agent_of, kind):
+    other = "elastic" if kind is TakesPart else "coarse"
+    agent = agent_of(local_programs.nap, kind, options={"overrides": [f"machine={other}"]})
+    with pytest.raises(BadInput, match="these actions"):
+        agent.run()
+
+
+@BOTH
+def test_a_mistake_in_an_override_is_not_blamed_on_a_command_line(agent_of, kind):
+    agent = agent_of(local_programs.nap, kind, options={"overrides": ["stop.grce=3"]})
+    with pytest.raises(BadInput, match="there is no such key") as error:
+        agent.run()
+    assert str(error.value).startswith("overrides: stop.grce")
