@@ -14,6 +14,7 @@ from elastic_fsm.facts import Facts
 from elastic_fsm.failures import ProcessFailure, shell_code
 from elastic_fsm.group import RunResult, WorkerExit, WorkerState
 from elastic_fsm.history import Attempt
+from elastic_fsm.problems import error_text
 from elastic_fsm.ranks import assign_ranks
 from elastic_fsm.world import Node, World
 
@@ -140,7 +141,7 @@ class Agent(Engine):
         try:
             stuck = self.launcher.close()
         except Exception as error:  # who knows what is left
-            self.lose_control(f"closing the launcher: {type(error).__name__}: {error}", error)
+            self.lose_control(f"closing the launcher: {error_text(error)}", error)
             raise
         if stuck:
             self.lose_control(f"these processes survived SIGKILL: {stuck}")

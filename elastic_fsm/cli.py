@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from elastic_fsm import __version__
+from elastic_fsm.printable import printable
 from elastic_fsm.problems import BadInput, did_you_mean
 from elastic_fsm.words import Grammar
 
@@ -65,9 +66,17 @@ signal n; 2 for bad input; 70 for an error of the agent's own.
 """
 
 
+_NO_FOLDER = "the current folder has been removed: go to another one"
+
+
+def _is_nowhere(error: OSError) -> bool:
+    """Only the question where we are fails in this way without the name of a file."""
+    return isinstance(error, FileNotFoundError) and error.filename is None
+
+
 def _say(line: str) -> None:
     try:
-        print(line, file=sys.stderr)
+        print(printable(line), file=sys.stderr)
     except OSError:
         _silence(2)
 
@@ -92,7 +101,7 @@ def run_command_line(argv: Sequence[str]) -> int:
         _say("elastic-fsm: interrupted")
         return 130
     except OSError as error:  # no current folder, no more processes, a closed or full console
-        _say(f"elastic-fsm: {error}")
+        _say(f"elastic-fsm: {_NO_FOLDER if _is_nowhere(error) else error}")
         _silence(1)
         return 2
     except BadInput as error:
@@ -150,7 +159,7 @@ def _run(argv: Sequence[str]) -> int:
     if "--dry-run" in words.flags:
         from elastic_fsm.dry_run import describe
 
-        print(describe(prepared), end="")
+        print(printable(describe(prepared)), end="")
         return 0
     return _execute(prepared, injected=injected)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.launchers.choice import is_found
 from elastic_fsm.problems import Problem, did_you_mean
 
 if TYPE_CHECKING:
@@ -32,18 +32,23 @@ def _check_entrypoint(spec: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(
             "there is no command to run",
             path="spec.entrypoint",
-            fix="add it at the end: elastic-fsm run -n 4 train.py --lr 0.1",
+            fix="at the end, as in elastic-fsm run -n 4 train.py --lr 0.1, or as spec.entrypoint",
         )
     elif spec["module"]:
         yield from _check_module(entrypoint, spec)
     elif entrypoint.endswith(".py"):
         yield from _check_script(entrypoint, Path(spec["cwd"] or "."))
     elif not _is_program(entrypoint, spec):
-        yield Problem(
-            f"command not found: {entrypoint!r}",
-            path="spec.entrypoint",
-            fix="give a path, or a program on PATH; a Python file needs its .py",
-        )
+        yield _no_program(entrypoint, spec)
+
+
+def _no_program(entrypoint: str, spec: Mapping[str, Any]) -> Problem:
+    if os.sep in entrypoint and Path(spec["cwd"] or ".", entrypoint).is_file():
+        what, fix = f"{entrypoint!r} may not be executed", f"allow it: chmod +x {entrypoint}"
+    else:
+        what = f"command not found: {entrypoint!r}"
+        fix = "give a path, or a program on PATH; a Python file needs its .py"
+    return Problem(what, path="spec.entrypoint", fix=fix)
 
 
 def _check_script(script: str, folder: Path) -> Iterator[Problem]:
@@ -60,15 +65,12 @@ def _check_script(script: str, folder: Path) -> Iterator[Problem]:
 
 
 def _check_module(name: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
-    """Only the top-level name is looked for: looking deeper would import the user's package."""
     if os.environ.get("PYTHON_EXEC") or "PYTHONPATH" in spec["env"]:
         return  # another interpreter, or another path, than ours
-    top = name.partition(".")[0]
     # The interpreter of `-m` searches the workers' current folder, which ours need not.
-    folder = Path(spec["cwd"] or ".")
-    here = top and any((folder / f"{top}{end}").exists() for end in ("", ".py", ".so"))
-    if not here and not _is_importable(top):
-        yield Problem(f"no module named {top!r} for {sys.executable}", path="spec.entrypoint")
+    if not is_found(name, spec["cwd"] or "."):
+        what = f"no module named {name.partition('.')[0]!r} for {sys.executable}"
+        yield Problem(what, path="spec.entrypoint")
 
 
 def _check_interpreter(spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -78,13 +80,6 @@ def _check_interpreter(spec: Mapping[str, Any]) -> Iterator[Problem]:
     if python and for_python and not _is_program(python, spec):
         what = f"the interpreter is not there, or cannot be run: {python!r}"
         yield Problem(what, where="PYTHON_EXEC", fix="name a Python, or leave PYTHON_EXEC unset")
-
-
-def _is_importable(top: str) -> bool:
-    try:
-        return importlib.util.find_spec(top) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 def _is_program(entrypoint: str, spec: Mapping[str, Any]) -> bool:

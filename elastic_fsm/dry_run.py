@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from elastic_fsm.config.masking import mask_env
 from elastic_fsm.preparing import preview
+from elastic_fsm.rendezvous.choice import is_standalone, nodes_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,10 @@ def describe(prepared: Prepared) -> str:
         "no problems",
         "MASTER_PORT is chosen at each start",
     ]
+    rendezvous = prepared.values["rendezvous"]
+    if not is_standalone(rendezvous):
+        nodes = nodes_in_words(rendezvous)
+        lines.append(f"{nodes} agree on ranks and addresses; shown is one that is alone")
     for worker in preview(prepared).workers:
         lines += ["", *_worker(worker)]
     return "\n".join(lines) + "\n"

@@ -15,14 +15,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.events import Event
+from elastic_fsm.failures import place_of
+from elastic_fsm.group import WorkerState
 from elastic_fsm.journal import describe_step
 from elastic_fsm.machine import ConditionFailed, Ignored
+from elastic_fsm.problems import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from elastic_fsm.facts import Facts
-    from elastic_fsm.group import RunResult, WorkerGroup, WorkerState
+    from elastic_fsm.group import RunResult, WorkerGroup
     from elastic_fsm.journal import Journal
     from elastic_fsm.loop import Loop, Timer
     from elastic_fsm.machine import Machine, Step
@@ -112,9 +115,12 @@ class Engine(ABC):
             while not self.machine.state.final and not self._lost_control:
                 self.handle(self.loop.next_event())
         except Exception as error:  # a source or a port, outside of any action
-            self.lose_control(f"{type(error).__name__}: {error}", error)
+            self.lose_control(error_text(error), error)
             with suppress(Exception):  # an observer, perhaps the one that has just failed
                 self.remark("the agent's own code failed", traceback=traceback.format_exc())
+        except BaseException:  # KeyboardInterrupt and the like: whoever raised it wants to leave
+            self._show(WorkerState.UNKNOWN)
+            raise
         finally:
             self.close()
         return self.result()
@@ -163,7 +169,7 @@ class Engine(ABC):
             try:
                 part()
             except Exception as error:
-                text = f"closing: {type(error).__name__}: {error}"
+                text = f"closing: {error_text(error)}"
                 self._blame(text, error)
                 with suppress(Exception):  # the journal, or an observer
                     self.remark(text)
@@ -194,7 +200,7 @@ class Engine(ABC):
             except Interrupted:
                 return
             except (Exception, SystemExit) as error:
-                text = f"{type(error).__name__}: {error}"
+                text = error_text(error)
                 if not action.optional:
                     self.action_failed(action.name, text, error)
                     return
@@ -205,7 +211,7 @@ class Engine(ABC):
         self._blame(f"{name}: {error}", cause)
         self._failures_in_a_row += 1
         if self.machine.state.final or self._failures_in_a_row == _MOST_FAILURES_IN_A_ROW:
-            self._lost_control = True
+            self.lose_control(error, cause)
         else:
             self.loop.post_first(Event("action_failed", {"name": name, "error": error}))
 
@@ -213,11 +219,14 @@ class Engine(ABC):
         """The declaration cannot help any more: the run ends, as UNKNOWN."""
         self._blame(error, cause)
         self._lost_control = True
+        self._show(WorkerState.UNKNOWN)
 
     def _blame(self, error: str, cause: BaseException | None) -> None:
         """The first error is the one that the others followed from."""
         if not self.error:
-            self.error, self.cause = error, cause
+            place = place_of(cause)
+            self.error = f"{error} ({place})" if place else error
+            self.cause = cause
 
     # -- timers --------------------------------------------------------------------------------
 
@@ -227,7 +236,7 @@ class Engine(ABC):
             try:
                 seconds = delay(facts)
             except (Exception, SystemExit) as error:
-                self.action_failed(name, f"{type(error).__name__}: {error}", error)
+                self.action_failed(name, error_text(error), error)
                 continue
             if seconds is not None:
                 event = Event(name, {"after": seconds}, visit=self._visit)

@@ -34,6 +34,9 @@ def enter(*words: str) -> None:
     for number in _STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _leave)
+    # Whoever started us may have blocked them (a thread that takes no signals); no stop would
+    # reach us then, nor the workers, which inherit what is blocked.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     from elastic_fsm.cli import run_command_line
 
     sys.exit(run_command_line([*words, *sys.argv[1:]]))

@@ -21,6 +21,7 @@ __all__ = [
     "ProcessFailure",
     "SignalException",
     "describe_exit",
+    "place_of",
     "shell_code",
     "signal_name",
 ]
@@ -39,6 +40,19 @@ def signal_name(exit_code: int) -> str:
 def shell_code(exit_code: int) -> int:
     """The exit code as a shell shows it: 128 + n for a death by signal n."""
     return 128 - exit_code if exit_code < 0 else exit_code
+
+
+def place_of(error: BaseException | None) -> str:
+    """``rules.py:9``: where it was raised, in the first code outside of this package if there is
+    any. Empty when nothing was raised."""
+    package = Path(__file__).parent
+    place, at = "", error.__traceback__ if error else None
+    while at is not None:
+        file = Path(at.tb_frame.f_code.co_filename)
+        place, at = f"{file.name}:{at.tb_lineno}", at.tb_next
+        if package not in file.parents:
+            break
+    return place
 
 
 def describe_exit(exit_code: int) -> str:

@@ -13,6 +13,8 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.spec_checks import check_spec
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -61,7 +63,7 @@ class WorkerSpec:
     ``worker_env`` (by local rank, on top of ``env``), ``cwd`` and ``stdin`` (the local rank that
     gets the agent's standard input).
 
-    Raises ``ValueError`` for values that cannot work.
+    Raises ``ValueError`` that says which value cannot work.
     """
 
     role: str
@@ -90,20 +92,18 @@ class WorkerSpec:
         if self.fn is not None:
             warnings.warn("WorkerSpec.fn is now entrypoint", DeprecationWarning, stacklevel=3)
             self.entrypoint = self.fn
-        if self.local_world_size < 1:
-            raise ValueError(f"local_world_size must be at least 1, not {self.local_world_size}")
-        if self.max_restarts < 0:
-            raise ValueError(f"max_restarts must be at least 0, not {self.max_restarts}")
-        if self.monitor_interval <= 0:
-            raise ValueError(f"monitor_interval must be more than 0, not {self.monitor_interval}")
-        if not self.entrypoint:
-            raise ValueError("entrypoint must name a program or be a function")
+        self.entrypoint = _as_text(self.entrypoint)
+        check_spec(self)
 
     def get_entrypoint_name(self) -> str:
         """The base name of a program, the qualified name of a function."""
         if isinstance(self.entrypoint, str):
             return PurePath(self.entrypoint).name
         return getattr(self.entrypoint, "__qualname__", repr(self.entrypoint))
+
+
+def _as_text(entrypoint: Any) -> Any:
+    return str(entrypoint) if isinstance(entrypoint, PurePath) else entrypoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.problems import error_text
 from elastic_fsm.sources.base import Source
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class HealthCheckServer:
             alive = age <= self._timeout
             answer = {"alive": alive, "age": round(max(0.0, age), 3), **self._describe()}
         except Exception as error:  # whoever asks must get an answer
-            return 503, {"alive": False, "error": f"{type(error).__name__}: {error}"}
+            return 503, {"alive": False, "error": error_text(error)}
         return (200 if alive else 503), answer
 
 

@@ -34,8 +34,9 @@ def run(config: Any) -> RunResult:
     before anything starts when the configuration cannot be run.
     """
     from elastic_fsm.config import resolve
+    from elastic_fsm.config.origins import PROGRAM
 
-    return execute(prepare(resolve(config)), sole_owner=False)
+    return execute(prepare(resolve(config), place=PROGRAM), sole_owner=False)
 
 
 def execute(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastic_fsm import actions, conditions
-from elastic_fsm.problems import BadInput, Problem, did_you_mean
+from elastic_fsm.problems import BadInput, Problem, cut, did_you_mean, error_text
 from elastic_fsm.registry import Registry
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ def _at_the_end_of_the_path(places: list[str]) -> Iterator[None]:
 
 
 def _add(registry: Registry, name: str, places: Sequence[str]) -> None:
+    if "/" in name or not all(name.split(".")):
+        fix = "write it as in an import: my_rules or pkg.rules; the file stands beside the job file"
+        raise BadInput.of(f"{cut(name)} names no module", path="plugins", fix=fix)
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -97,7 +100,7 @@ def _where_it_could_be(name: str, places: Sequence[str]) -> str:
 
 
 def _unusable(name: str, error: BaseException, places: Sequence[str]) -> BadInput:
-    what = f"the plugin {name!r} cannot be used: {type(error).__name__}: {error}"
+    what = f"the plugin {name!r} cannot be used: {error_text(error)}"
     return BadInput.of(what, path="plugins", where=_place(error, places))
 
 
@@ -123,4 +126,4 @@ def _installed() -> Iterator[object]:
         except (Exception, SystemExit) as error:
             package = point.dist.name if point.dist else "an installed package"
             what = f"the rules {point.name!r} of {package} cannot be used"
-            raise BadInput.of(f"{what}: {type(error).__name__}: {error}") from error
+            raise BadInput.of(f"{what}: {error_text(error)}") from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["BadInput", "Problem", "closest", "cut", "did_you_mean"]
+__all__ = ["BadInput", "Problem", "closest", "cut", "did_you_mean", "error_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,15 @@ class BadInput(Exception):
 
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 80
+
+
+def error_text(error: BaseException) -> str:
+    """``LookupError: lost``; an exception may even fail to say what it is."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:
+        return f"{name} (its text cannot be shown)"
 
 
 def cut(value: object) -> str:

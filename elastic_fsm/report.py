@@ -22,6 +22,12 @@ __all__ = ["Report", "make_report", "render"]
 
 _WIDTH = 78
 _LONGEST_LINE = 500
+# What a screen shows of each; the file has all.
+_MOST_CAUSES = 4
+_MOST_ATTEMPTS = 10
+_STOPPED = "stopped by the agent"
+_KILLED = "killed by the agent (SIGKILL)"
+_SAME_SIGNAL = "ended by the same signal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +157,9 @@ def _earlier(attempts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """A line for each attempt before the last, so that a good end does not hide them."""
     if attempts:
         yield ""
-    for attempt in attempts:
+    if older := attempts[:-_MOST_ATTEMPTS]:
+        yield f"  {len(older)} attempts before these: in the report file"
+    for attempt in attempts[-_MOST_ATTEMPTS:]:
         causes = sorted(attempt["causes"], key=lambda cause: float(cause["time"]))
         yield f"  attempt {attempt['attempt']}: " + (_brief(causes[0]) if causes else "re-formed")
 
@@ -163,16 +171,24 @@ def _brief(cause: Mapping[str, Any]) -> str:
 
 
 def _causes(causes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for same in _alike(causes):
-        first = same[0]
+    kinds = _alike(causes)
+    for same in kinds[:_MOST_CAUSES]:
+        yield from ("", *_told(same))
+    if rest := [cause["rank"] for same in kinds[_MOST_CAUSES:] for cause in same]:
         yield ""
-        yield f"  cause: {_who(same)} {describe_exit(first['exit_code'])}"
-        if first["message"]:
-            yield f"    {_first_line(first['message'])}"
-        detail = first["traceback"].splitlines() or first["stderr_tail"]
-        if detail:
-            yield "    its traceback:" if first["traceback"] else "    its last lines of stderr:"
-            yield from (f"    | {_shortened(line)}" for line in detail)
+        yield f"  failed otherwise: {_ranks(rest)}; how is in the report file"
+
+
+def _told(same: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Workers that failed in the same way, with the words of the first."""
+    first = same[0]
+    yield f"  cause: {_who(same)} {describe_exit(first['exit_code'])}"
+    if first["message"]:
+        yield f"    {_first_line(first['message'])}"
+    detail = first["traceback"].splitlines() or first["stderr_tail"]
+    if detail:
+        yield "    its traceback:" if first["traceback"] else "    its last lines of stderr:"
+        yield from (f"    | {_shortened(line)}" for line in detail)
 
 
 def _alike(causes: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
@@ -207,7 +223,7 @@ def _who(same: Sequence[Mapping[str, Any]]) -> str:
     ranks = ranges(sorted(cause["rank"] for cause in same))
     return (
         f"{len(same)} ranks, {ranks}, on {first['host']} "
-        f"(first: rank {first['rank']}{_with_pid(first)}),"
+        f"(first: rank {first['rank']}{_with_pid(first)}), each"
     )
 
 
@@ -218,7 +234,18 @@ def _with_pid(cause: Mapping[str, Any]) -> str:
 def _consequences(ended: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if ended:
         yield ""
-    for stopped, how in ((True, "stopped by the agent"), (False, "ended by the same signal")):
-        ranks = sorted(one["rank"] for one in ended if one["stopped_by_agent"] is stopped)
-        if ranks:
-            yield f"  {how}: rank{'s' * (len(ranks) != 1)} {ranges(ranks)}"
+    fates = [(_fate(one), one["rank"]) for one in ended]
+    for how in (_STOPPED, _KILLED, _SAME_SIGNAL):
+        if ranks := [rank for fate, rank in fates if fate == how]:
+            yield f"  {how}: {_ranks(ranks)}"
+
+
+def _fate(ended: Mapping[str, Any]) -> str:
+    """Who is killed may not have saved its work, which the user should know."""
+    if not ended["stopped_by_agent"]:
+        return _SAME_SIGNAL
+    return _KILLED if ended["signal"] == "SIGKILL" else _STOPPED
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank{'s' * (len(ranks) != 1)} {ranges(sorted(ranks))}"

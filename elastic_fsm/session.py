@@ -262,11 +262,11 @@ class Session:
         self.console.drain(_PATIENCE if agent.ending_signal else None)
         if isinstance(self.outputs, WorkerOutputs):
             self.outputs.discard_passing()
-        places = [("report", shown(self.folder.report)), ("journal", shown(self.folder.journal))]
-        if agent.history:
-            last = self.outputs.attempt_dir(agent.history[-1].number)
-            if last is not None:
-                places.append(("logs", shown(last)))
+        files = {"report": self.folder.report, "journal": self.folder.journal}
+        if agent.history and (last := self.outputs.attempt_dir(agent.history[-1].number)):
+            files["logs"] = last
+        # On a disk that is full not all of them are there.
+        places = [(label, shown(path)) for label, path in files.items() if path.exists()]
         self.console.say(render(report, places=places, hint=hint))
 
 

@@ -135,10 +135,17 @@ def _describe(error: BaseException) -> dict[str, Any]:
     stack = error.__traceback__ and (error.__traceback__.tb_next or error.__traceback__)
     return {
         "message": {
-            "message": f"{type(error).__name__}: {error}",
+            "message": f"{type(error).__name__}: {_text_of(error)}",
             "extraInfo": {
                 "py_callstack": "".join(traceback.format_exception(type(error), error, stack)),
                 "timestamp": str(time.time()),
             },
         }
     }
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # one that cannot be shown must not hide that there was one
+        return "(its text cannot be shown)"

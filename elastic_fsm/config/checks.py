@@ -37,6 +37,7 @@ _ABOVE_ZERO = ("spec.monitor_interval",)
 # A wait that must end; at the others, null stands for "never" or "no limit".
 _FINITE = {"restart.delay", "stop.window"}
 _POSITIVE = {"stop.kill_timeout"}
+_LONGEST_NAME = 255
 _PREFIX_WORDS = ("role", "rank", "local_rank", "host", "node_rank")
 _PAUSES = "pauses a process, which then hears nothing more"
 # What cannot ask workers to stop, and why; a worker that gets SIGKILL does stop.
@@ -228,6 +229,9 @@ def _run(values: dict[str, Any]) -> Iterator[Problem]:
     if run_id is not None and (not run_id.strip() or run_id in (".", "..", "latest")):
         fix = "leave it out for a new one, or give a name such as nightly-3"
         yield Problem(f"{run_id!r} cannot name a run", path="run_id", fix=fix)
+    elif run_id is not None and len(run_id.encode(errors="replace")) > _LONGEST_NAME:
+        fix = f"it names a folder, which may have {_LONGEST_NAME} bytes"
+        yield Problem(f"{cut(run_id)} is too long", path="run_id", fix=fix)
     elif run_id is not None and "/" in run_id:
         fix = "it names one folder; choose the place with run_dir"
         yield Problem(f"{run_id!r} has a slash in it", path="run_id", fix=fix)

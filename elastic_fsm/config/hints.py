@@ -90,7 +90,7 @@ def unknown_key(key: str, *, value: str = "", where: str = "") -> Problem:
     # `db.host.name`: it is `db` that does not exist.
     heads = [".".join(parts[:depth]) for depth in range(1, len(parts))]
     path = next((head for head in heads if not is_known(head)), key)
-    fix = torchrun_hint(path, value) or _closest(path)
+    fix = torchrun_hint(path.rpartition(".")[2], value) or _closest(path)
     return Problem("there is no such key", path=path, where=where, fix=fix)
 
 

@@ -63,12 +63,12 @@ def _word(table: dict[str, str], override: Any, where: str) -> None:
 
 
 def _values(table: dict[str, str], path: Path, value: Any, where: str) -> None:
-    """Note a value and the mappings around it that the word may have made."""
-    parts = [str(part) for part in path]
-    for depth in range(1, len(parts) + isinstance(value, dict)):
-        table.setdefault(".".join(parts[:depth]), where)
+    """Note each value and the mappings around it that the word may have made."""
     for inner, _ in leaves(value, path):
-        _note(table, ".".join(map(str, inner)), where, True)
+        parts = [str(part) for part in inner]
+        for depth in range(1, len(parts)):
+            table.setdefault(".".join(parts[:depth]), where)
+        _note(table, ".".join(parts), where, True)
 
 
 def _file(layer: FileLayer) -> Iterator[tuple[str, str, bool]]:

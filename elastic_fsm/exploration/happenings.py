@@ -73,6 +73,8 @@ class Happenings:
         for event in self.events_of(name):
             if event == "worker_exited":
                 continue  # of workers that run, below; of one that cannot be started, here
+            if event == "workers_stuck" and here.workers is Workers.NONE and START in self.answers:
+                continue  # whoever was never started can always be stopped
             asked = here.asked if event in _LEAVES_OPEN else here.asked - {name}
             after = replace(here, asked=asked)
             if event == "workers_stopped":

@@ -85,7 +85,8 @@ def _composed(overrides: Sequence[str], words: GraphWords) -> Diagram:
 
 def _drawing_of_run(words: GraphWords) -> Drawing:
     from elastic_fsm.graph.run_layer import layer_of_run
-    from elastic_fsm.journal_reader import find_run, read_journal
+    from elastic_fsm.hindsight.liveness import read_up_to_now
+    from elastic_fsm.journal_reader import find_run
 
     folders = find_run(words.run)
     if len(folders) > 1:
@@ -93,7 +94,7 @@ def _drawing_of_run(words: GraphWords) -> Drawing:
         what = f"the run has {len(folders)} nodes, and one picture holds one: {names}"
         fix = f"name one of them, as in --run {folders[0]}"
         raise BadInput.of(what, where="command line", fix=fix)
-    journal = read_journal(folders[0])
+    journal = read_up_to_now(folders[0])
     for remark in journal.remarks():
         print(f"elastic-fsm: {printable(remark)}", file=sys.stderr)
     diagram = diagram_of(read_spec(journal.header["machine"]))

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.durations import say_duration
 from elastic_fsm.hindsight.evidence import add_evidence, read_report
-from elastic_fsm.hindsight.liveness import agent_is_alive, agent_pid
+from elastic_fsm.hindsight.liveness import agent_of, agent_pid, read_up_to_now
 from elastic_fsm.hindsight.story import Ending, Story, tell_ends
 from elastic_fsm.hindsight.teller import Teller
-from elastic_fsm.journal_reader import read_journal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +23,7 @@ __all__ = ["clock", "story_of"]
 
 def story_of(path: Path) -> Story:
     """The story of a node's journal; raises :class:`BadInput` when there is none to read."""
-    journal = read_journal(path)
+    journal = read_up_to_now(path)
     report, doubt = read_report(journal.path)
     teller = Teller(journal)
     summary = journal.summary
@@ -61,7 +60,7 @@ def _last_facts(journal: JournalFile) -> Mapping[str, Any]:
 def _ending(journal: JournalFile, report: Mapping[str, Any]) -> Ending:
     summary = journal.summary
     newest = journal.path.name == "journal.jsonl"
-    alive = agent_is_alive(journal.path.parent) if newest else False
+    alive = agent_of(journal)
     changed = None
     if summary.last_time is not None:
         changed = summary.last_time - (summary.now - summary.entered_at)

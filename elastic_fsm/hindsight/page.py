@@ -10,9 +10,9 @@ from elastic_fsm.durations import say_duration
 from elastic_fsm.hindsight.explain import clock
 from elastic_fsm.hindsight.gantt import gantt
 from elastic_fsm.hindsight.lit_graph import lit_graph
+from elastic_fsm.hindsight.liveness import read_up_to_now
 from elastic_fsm.hindsight.page_style import STYLE
 from elastic_fsm.hindsight.story import tell_ends
-from elastic_fsm.journal_reader import read_journal
 from elastic_fsm.printable import printable
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _cost(cost: Cost, story: Story) -> str:
 
 def _machine(story: Story) -> Iterator[str]:
     """The lit graph where it can be drawn; how often each transition was taken in any case."""
-    svg = lit_graph(read_journal(Path(story.path)))
+    svg = lit_graph(read_up_to_now(Path(story.path)))
     if svg:
         yield '<label class="quiet"><input type="checkbox" class="zoom"> full size</label>'
         yield f'<div class="wide graph">{svg}</div>'

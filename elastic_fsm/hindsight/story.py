@@ -87,7 +87,11 @@ class Evidence:
 
 @dataclass(slots=True)
 class Chapter:
-    """What began with one event. ``healthy_after``: seconds, None if it never was so again."""
+    """What began with one event.
+
+    ``healthy_after``: seconds, None if it never was so again, or never ceased to be:
+    ``stayed_healthy``.
+    """
 
     number: int
     kind: str
@@ -98,6 +102,7 @@ class Chapter:
     lines: list[Line] = field(default_factory=list)
     exits: list[dict[str, Any]] = field(default_factory=list)
     healthy_after: float | None = None
+    stayed_healthy: bool = False
     over: bool = False
     restarts_used: int = 0
     membership_restarts: int = 0

@@ -19,6 +19,9 @@ __all__ = ["Teller"]
 _KINDS = {
     "membership_changed": "membership change",
     "action_failed": "agent's error",
+    # What the agents say that look at their workers at intervals.
+    "workers_failed": "failure",
+    "workers_succeeded": "work done",
 }
 _BAD = {"UNHEALTHY", "FAILED", "UNKNOWN"}
 
@@ -90,7 +93,11 @@ class Teller:
         self._remember(line)
         chapter = self.chapters[-1]
         if shown == "HEALTHY" and not chapter.over:
-            chapter.healthy_after, chapter.over = self._at - chapter.at, True
+            chapter.over = True
+            if self._shown == "HEALTHY":
+                chapter.stayed_healthy = True
+            else:
+                chapter.healthy_after = self._at - chapter.at
         self._shown = shown
 
     def _kind(self, record: Mapping[str, Any], shown: str) -> str:
@@ -144,6 +151,7 @@ class Teller:
     def _finish(self) -> None:
         summary = self._journal.summary
         if summary.state:
+            self._at = max(self._at, summary.now - self._zero)
             self._stay(summary.state)
 
     # -- workers -------------------------------------------------------------------------------
@@ -190,12 +198,12 @@ class Teller:
         return sorted(shown, key=lambda s: -s.seconds)
 
     def costs(self) -> list[Cost]:
-        """What each chapter cost that was not the start or the good end."""
+        """What each chapter cost that was not the start or the good end, or cost nothing."""
         free = ("start", "work done")
         return [
             Cost(c.number, c.kind, self._cost(c), c.healthy_after is not None, c.restarts_used)
             for c in self.chapters
-            if c.kind not in free
+            if c.kind not in free and not c.stayed_healthy
         ]
 
     def _cost(self, chapter: Chapter) -> float:

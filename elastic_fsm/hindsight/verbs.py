@@ -85,9 +85,10 @@ def replay(argv: Sequence[str]) -> int:
         return 0
     from elastic_fsm.hindsight.replaying import replay_node
 
+    nodes = find_run(words.place)
     print("replay starts nothing: it compares what is written with what a machine does")
     outcomes, problems = _each(
-        find_run(words.place), lambda node: replay_node(node, words.overrides, words.job_file)
+        nodes, lambda node: replay_node(node, words.overrides, words.job_file)
     )
     print("".join(text for text, _ in outcomes), end="")
     _raise(problems)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.launchers.starters import CommandStarter
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
     from elastic_fsm.launchers.starters import Starter
     from elastic_fsm.loop import Loop
 
-__all__ = ["LAUNCHERS", "START_METHODS", "check_launcher", "check_start_method", "make_starter"]
+__all__ = [
+    "LAUNCHERS",
+    "START_METHODS",
+    "check_launcher",
+    "check_start_method",
+    "is_found",
+    "make_starter",
+]
 
 LAUNCHERS = ("subprocess", "multiprocessing", "forkserver")
 START_METHODS = ("spawn", "fork", "forkserver")
@@ -86,15 +94,18 @@ def _check_forkserver(launcher: Mapping[str, Any], spec: Mapping[str, Any]) -> I
         yield Problem(what, path="spec.entrypoint", fix="choose launcher=subprocess")
     if not os.environ.get("PYTHON_EXEC") and "PYTHONPATH" not in spec["env"]:
         for index, module in enumerate(launcher["preload"]):
-            if not _is_found(module):
+            if not is_found(module):
                 what = f"no module named {module!r} for {sys.executable}"
                 yield Problem(what, path=f"launcher.preload.{index}")
 
 
-def _is_found(module: str) -> bool:
-    """Only the top-level name is looked for: looking deeper would import it here."""
+def is_found(module: str, folder: str = ".") -> bool:
+    """Whether a module may be imported by what starts in ``folder``, by default the current one.
+
+    Only the top-level name is looked for: looking deeper would import it here.
+    """
     top = module.partition(".")[0]
-    if any(os.path.exists(f"{top}{end}") for end in ("", ".py")):
+    if any(Path(folder, f"{top}{end}").exists() for end in ("", ".py", ".so")):
         return bool(top)
     try:
         return importlib.util.find_spec(top) is not None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from elastic_fsm.launchers.base import ExitWatcher, WorkerPlan
-    from elastic_fsm.launchers.starters import Streams
+    from elastic_fsm.launchers.streams import Streams
     from elastic_fsm.loop import Loop
 
 __all__ = ["ForkServerStarter", "python_task"]
@@ -97,7 +97,7 @@ class ForkServerStarter(Starter):
             passed = _write_order(order, worker, env)
             held, hold = os.pipe()
             files.callback(os.close, held)
-            given = [order.fileno(), held, *_descriptors(streams, files)]
+            given = [order.fileno(), held, *streams.descriptors(files)]
             given += [] if outcome is None else [outcome.fileno(), *passed]
             try:
                 pid = self._ask(given)
@@ -233,17 +233,3 @@ def python_task(argv: Sequence[str]) -> tuple[str, ...]:
     if words and words[0].endswith(".py"):
         return ("script", *words)
     raise OSError(errno.ENOEXEC, "launcher=forkserver runs Python files and modules", argv[0])
-
-
-def _descriptors(streams: Streams, files: ExitStack) -> list[int]:
-    """Of the streams; a stream of the agent's own that is closed is the null device."""
-    found = []
-    for own, stream in enumerate(streams):
-        descriptor = own if stream is None else stream
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            descriptor = os.open(os.devnull, os.O_RDWR)
-            files.callback(os.close, descriptor)
-        found.append(descriptor)
-    return found

@@ -14,19 +14,19 @@ from elastic_fsm.launchers.births import Births
 from elastic_fsm.launchers.guardian import Guardian
 from elastic_fsm.launchers.oom import explain_sigkill, oom_kills
 from elastic_fsm.launchers.results import Results
-from elastic_fsm.launchers.starters import CommandStarter, Streams
+from elastic_fsm.launchers.starters import CommandStarter
 from elastic_fsm.launchers.stopping import Stop, signal_group
 from elastic_fsm.launchers.strays import Strays
+from elastic_fsm.launchers.streams import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from elastic_fsm.launchers.base import ExitWatcher, LaunchPlan, WorkerPlan
     from elastic_fsm.launchers.starters import Child, Starter
     from elastic_fsm.loop import Loop, Timer
 
-__all__ = ["MARK", "SubprocessLauncher", "open_log"]
+__all__ = ["MARK", "SubprocessLauncher"]
 
 MARK = "ELASTIC_FSM_WORKER"
 """Environment variable by which everything that a worker starts can be found again."""
@@ -180,13 +180,8 @@ class SubprocessLauncher(Launcher):
 
     def _start_one(self, worker: WorkerPlan) -> None:
         with ExitStack() as files:
-            streams = Streams(
-                None if worker.stdin else _null(files),
-                _log(worker.stdout, files),
-                _log(worker.stderr, files),
-            )
             env = {**os.environ, **worker.env, **self.marking}
-            child = self._starter.start(worker, env, streams)
+            child = self._starter.start(worker, env, Streams.of(worker, files))
         self._processes[child.pid] = _Process(worker, child)
         if self._guardian is not None:
             self._guardian.add(child.pid)
@@ -307,28 +302,3 @@ def _is_reaped(pid: int) -> bool:
     except ChildProcessError:
         return True
     return False
-
-
-def _null(files: ExitStack) -> int:
-    """A descriptor that reads nothing."""
-    descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    files.callback(os.close, descriptor)
-    return descriptor
-
-
-def _log(path: Path | None, files: ExitStack) -> int | None:
-    """The descriptor of a worker's log; the worker keeps it, the agent's own copy is closed."""
-    if path is None:
-        return None
-    descriptor = open_log(path)
-    files.callback(os.close, descriptor)
-    return descriptor
-
-
-def open_log(path: Path) -> int:
-    """Open ``path`` for appending, create it if need be; raises OSError.
-
-    A worker writes without the agent in between, and its children inherit the descriptor and may
-    open the same file again: with ``O_APPEND`` no writer can write over another's lines.
-    """
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.problems import error_text
+
 if TYPE_CHECKING:
     from elastic_fsm.launchers.functions import Outcome
 
@@ -23,9 +25,8 @@ class Results:
             return ""
         try:
             value, error = outcome.take()
-        except Exception as problem:  # of whatever class it is, it cannot be made again here
-            what = f"{type(problem).__name__}: {problem}"
-            return "" if exit_code else f"its return value cannot be read: {what}"
+        except (Exception, SystemExit) as problem:  # whatever it is, it cannot be made again here
+            return "" if exit_code else f"its return value cannot be read: {error_text(problem)}"
         if exit_code == 0:
             self.values[local_rank] = value
         elif error is not None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from elastic_fsm.launchers.base import WorkerPlan
-    from elastic_fsm.launchers.starters import Streams
+    from elastic_fsm.launchers.streams import Streams
 
 __all__ = ["SpawnStarter"]
 

@@ -12,26 +12,19 @@ import subprocess
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from elastic_fsm.launchers.base import WorkerPlan
     from elastic_fsm.launchers.functions import Outcome
+    from elastic_fsm.launchers.streams import Streams
 
-__all__ = ["ROOT", "Child", "CommandStarter", "NotReady", "Starter", "Streams", "open_process"]
+__all__ = ["ROOT", "Child", "CommandStarter", "NotReady", "Starter", "open_process"]
 
 ROOT = str(Path(__file__).parents[2])
 """Where the package is found by an interpreter that knows nothing of the agent's path."""
-
-
-class Streams(NamedTuple):
-    """Descriptors of a worker's standard streams; None is the agent's own stream."""
-
-    stdin: int | None
-    stdout: int | None
-    stderr: int | None
 
 
 class Child:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.logs.specs import DefaultLogsSpecs, Std
 from elastic_fsm.problems import BadInput, Problem, did_you_mean
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["check_logs", "make_logs_specs"]
 
 _DEFAULT = "default"
+_ANOTHER_FOLDER = "choose another folder: logs.log_dir=PATH"
 _UNSET: dict[str, Any] = {
     "redirects": "0",
     "tee": "0",
@@ -31,20 +32,38 @@ _UNSET: dict[str, Any] = {
 def check_logs(logs: Mapping[str, Any]) -> Iterator[Problem]:
     """What is wrong with the keys of the group ``logs`` that are for mode ``torchrun``."""
     if logs["mode"] != "torchrun":
-        for key in (key for key, unset in _UNSET.items() if logs[key] != unset):
+        yield from _check_unused(logs)
+        return
+    yield from _check_streams(logs)
+    if logs["log_dir"] and os.path.isfile(logs["log_dir"]):
+        what = f"{logs['log_dir']!r} is a file, not a folder"
+        yield Problem(what, path="logs.log_dir", fix=_ANOTHER_FOLDER)
+    if logs["specs"] not in (None, _DEFAULT):
+        yield from _check_specs(logs["specs"])
+
+
+def _check_unused(logs: Mapping[str, Any]) -> Iterator[Problem]:
+    for key, unset in _UNSET.items():
+        if logs[key] != unset:
             what = f"logs.mode={logs['mode']} has no use for it"
             yield Problem(what, path=f"logs.{key}", fix="choose logs=torchrun, or take it out")
-        return
+
+
+def _check_streams(logs: Mapping[str, Any]) -> Iterator[Problem]:
+    from elastic_fsm.logs.specs import Std  # few runs need it
+
     for key in ("redirects", "tee"):
         try:
             Std.from_str(logs[key])
         except ValueError as error:
             yield Problem.told(str(error), path=f"logs.{key}")
-    if logs["specs"] not in (None, _DEFAULT):
-        known = [_DEFAULT, *(plugin.name for plugin in _plugins())]
-        if logs["specs"] not in known:
-            what = f"there are no logs specs called {logs['specs']!r}"
-            yield Problem(what, path="logs.specs", fix=did_you_mean(logs["specs"], known))
+
+
+def _check_specs(name: str) -> Iterator[Problem]:
+    known = [_DEFAULT, *(plugin.name for plugin in _plugins())]
+    if name not in known:
+        what = f"there are no logs specs called {name!r}"
+        yield Problem(what, path="logs.specs", fix=did_you_mean(name, known))
 
 
 def make_logs_specs(logs: Mapping[str, Any]) -> LogsSpecs:
@@ -59,13 +78,15 @@ def make_logs_specs(logs: Mapping[str, Any]) -> LogsSpecs:
             local_ranks_filter=None if ranks is None else set(ranks),
         )
     except OSError as error:
-        fix = "choose another folder: logs.log_dir=PATH"
-        raise BadInput.of(f"cannot be used: {error}", path="logs.log_dir", fix=fix) from error
+        what = f"cannot be used: {error}"
+        raise BadInput.of(what, path="logs.log_dir", fix=_ANOTHER_FOLDER) from error
     return made
 
 
 def _kind(name: str | None) -> Any:
     if name in (None, _DEFAULT):  # torch installs its own under this name
+        from elastic_fsm.logs.specs import DefaultLogsSpecs
+
         return DefaultLogsSpecs
     return next(plugin for plugin in _plugins() if plugin.name == name).load()
 
@@ -74,6 +95,8 @@ def _streams_of(kind: Any) -> Any:
     """A plug-in that is made of torch's class knows torch's ``Std`` only."""
     if any(base.__module__.startswith("torch.") for base in kind.__mro__):
         return sys.modules["torch.distributed.elastic.multiprocessing"].Std
+    from elastic_fsm.logs.specs import Std
+
     return Std
 
 

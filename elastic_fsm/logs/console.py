@@ -216,7 +216,7 @@ class Console:
 
 
 def _can_draw(fd: int) -> bool:
-    return os.isatty(fd) and os.environ.get("TERM") != "dumb"
+    return os.isatty(fd) and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _refuse_signals() -> None:

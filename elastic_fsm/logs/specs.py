@@ -51,9 +51,9 @@ class Std(IntFlag):
 def to_map(val_or_map: Std | Mapping[int, Std], local_world_size: int) -> dict[int, Std]:
     """One value for each local rank; ranks that a mapping leaves out have ``Std.NONE``."""
     ranks = range(local_world_size)
-    if isinstance(val_or_map, Std):
-        return dict.fromkeys(ranks, val_or_map)
-    return {rank: val_or_map.get(rank, Std.NONE) for rank in ranks}
+    if isinstance(val_or_map, int):  # torch's Std is one, too
+        return dict.fromkeys(ranks, Std(val_or_map))
+    return {rank: Std(val_or_map.get(rank, Std.NONE)) for rank in ranks}
 
 
 @dataclass
@@ -104,7 +104,8 @@ class LogsSpecs(ABC):
 
 class DefaultLogsSpecs(LogsSpecs):
     """Files below ``log_dir``: by default a new folder for temporary files; ``os.devnull`` keeps
-    nothing. Raises ``NotADirectoryError`` when ``log_dir`` is a file."""
+    nothing. Raises ``NotADirectoryError`` when ``log_dir`` is a file, ``ValueError`` for what
+    names no streams or ranks."""
 
     def __init__(
         self,
@@ -113,14 +114,17 @@ class DefaultLogsSpecs(LogsSpecs):
         tee: Std | dict[int, Std] = Std.NONE,
         local_ranks_filter: Collection[int] | None = None,
     ) -> None:
+        _check_streams(redirects=redirects, tee=tee)
+        if isinstance(local_ranks_filter, str):
+            raise ValueError(f"local_ranks_filter must hold numbers, not {local_ranks_filter!r}")
         if not log_dir:
             log_dir = _new_folder("torchelastic_")
         elif log_dir != os.devnull:
-            if os.path.isfile(log_dir):
+            if os.path.exists(log_dir) and not os.path.isdir(log_dir):
                 raise NotADirectoryError(f"log_dir is a file: {log_dir}")
             os.makedirs(log_dir, exist_ok=True)
         super().__init__(log_dir, redirects, tee, local_ranks_filter)
-        self._run_log_dir: Path | None = None
+        self._run_log_dir: str | None = None
 
     @property
     def root_log_dir(self) -> str:
@@ -167,11 +171,11 @@ class DefaultLogsSpecs(LogsSpecs):
 
     def _attempt_dir(self, env: Mapping[str, str]) -> Path:
         if self._run_log_dir is None:
-            prefix = f"{env.get('TORCHELASTIC_RUN_ID', 'run')}_"
-            self._run_log_dir = Path(_new_folder(prefix, self._root_log_dir))
+            run_id = env.get("TORCHELASTIC_RUN_ID", "run").replace(os.sep, "_")
+            self._run_log_dir = _new_folder(f"{run_id}_", self._root_log_dir)
         number = int(env.get("TORCHELASTIC_RESTART_COUNT") or 0)
         while True:
-            folder = self._run_log_dir / f"attempt_{number}"
+            folder = Path(self._run_log_dir, f"attempt_{number}")
             try:
                 folder.mkdir()
             except FileExistsError:  # a restart that was nobody's failure is not counted
@@ -192,6 +196,13 @@ class DefaultLogsSpecs(LogsSpecs):
 
     def _settings(self) -> tuple[object, ...]:
         return self._root_log_dir, self._redirects, self._tee, self._local_ranks_filter
+
+
+def _check_streams(**given: object) -> None:
+    for name, value in given.items():
+        values = value.values() if isinstance(value, dict) else [value]
+        if not all(isinstance(one, int) and 0 <= one <= Std.ALL for one in values):
+            raise ValueError(f"{name} must be a Std, or a dict of them by rank, not {value!r}")
 
 
 def _new_folder(prefix: str, place: str | None = None) -> str:

@@ -2,18 +2,20 @@
 
 Each move is a line. What follows from other lines (an answer that comes at once, a timer) stands
 there as a comment; what the world does is a line that can be played. Answers that do not come at
-once make the rendezvous wait or the start take longer. What no scenario can say, such as an
-action that raises, is told in a comment only.
+once make the rendezvous wait, or the start or the stop take longer. What no scenario can say, such
+as an action that raises, is told in a comment only.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-from elastic_fsm.durations import say_duration
 from elastic_fsm.facts import Facts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from elastic_fsm.binding import Rules
     from elastic_fsm.declaration import MachineSpec
     from elastic_fsm.exploration import Finding, Move
@@ -27,6 +29,7 @@ _RENDEZVOUS = (
     "run_finished",
     "barrier_passed",
 )
+_START, _STOP, _JOIN = "start_workers", "stop_workers", "join_rendezvous"
 _BY_THEMSELVES = ("run_requested", "workers_started", "workers_stopped", "workers_stuck")
 
 
@@ -36,25 +39,23 @@ def as_scenario(finding: Finding, spec: MachineSpec, rules: Rules) -> str:
 
 
 class _Writer:
+    """``now`` is the time of the last line; what was asked at which time and is not answered yet
+    stands in ``asked``, how long an answer must take in ``takes``."""
+
     def __init__(self, finding: Finding, spec: MachineSpec, rules: Rules) -> None:
         self.finding = finding
         self.spec = spec
         self.rules = rules
-        self.now = 0.0
-        self.state = spec.initial
-        self.start_began: float | None = None
-        self.settings: dict[str, str] = {}
-        self.lines: list[tuple[str, str]] = []
+        self.takes: dict[str, float] = {}
         self.waits = self._rendezvous_waits()
         # The workers of an attempt end one after the other, the highest rank first.
         self.workers = max(2, *self._exits_by_attempt())
         if any(move.event == "worker_exited" and move.data["last"] for move in finding.moves):
             self.workers = max(1, *self._exits_by_attempt())
-        self.alive = self.workers
 
     def text(self) -> str:
-        for move in self.finding.moves:
-            self._add(move)
+        self._write()
+        self._write()  # now all is known that takes its time, also where it need not
         head = [f"# {self.finding.what}", f"workers {self.workers}"]
         if self.finding.budget:
             head.append(f"max_restarts {self.finding.budget}")
@@ -62,7 +63,31 @@ class _Writer:
             head.append("rendezvous waits")
         width = max((len(line) for line, _ in self.lines), default=0)
         body = [f"{line:<{width}}  # {comment}" for line, comment in self.lines]
-        return "\n".join([*head, *self.settings.values(), *body]) + "\n"
+        return "\n".join([*head, *self._conduct(), *body]) + "\n"
+
+    def _write(self) -> None:
+        self.now = 0.0
+        self.begun = self.stuck = self.unstarted = False
+        self.state = self.spec.initial
+        self.asked: dict[str, float] = {}
+        self.alive = self.workers
+        self.lines: list[tuple[str, str]] = []
+        for move in self.finding.moves:
+            self.lines.append((self._line(move), _comment(move)))
+            self._ask(move)
+            self.state = move.dest
+
+    def _conduct(self) -> Iterator[str]:
+        if self.unstarted:
+            yield f"worker {self.workers - 1} cannot start"
+        if _START in self.takes:
+            takes = self.takes[_START]
+            yield f"start takes {_say(takes)}" if takes < math.inf else "start never ends"
+        if self.stuck:
+            yield from ("set stop.grace=1s", "set stop.kill_timeout=1s")
+            yield "worker 0 survives everything"
+        elif _STOP in self.takes:
+            yield f"worker 0 takes {_say(self.takes[_STOP])} to stop"
 
     def _exits_by_attempt(self) -> list[int]:
         counts = [0]
@@ -78,19 +103,26 @@ class _Writer:
         for move in self.finding.moves:
             if asked and move.event not in ("rendezvous_completed", "barrier_passed"):
                 return True
-            asked = self._asks(move, "join_rendezvous") or self._asks(move, "enter_exit_barrier")
+            asked = not self._actions(move).isdisjoint([_JOIN, "enter_exit_barrier"])
         return False
 
-    def _asks(self, move: Move, action: str) -> bool:
-        entered = move.transition and self.spec.transitions[move.transition].dest is not None
-        uses = self.spec.states[move.dest].on_enter if entered else ()
-        return any(use.name == action for use in uses)
+    def _actions(self, move: Move) -> set[str]:
+        transition = self.spec.transitions.get(move.transition)
+        if transition is None:
+            return set()
+        uses = (*transition.before, *transition.after)
+        if transition.dest is not None:
+            uses += self.spec.states[move.dest].on_enter
+        return {use.name for use in uses}
 
-    def _add(self, move: Move) -> None:
-        self.lines.append((self._line(move), _comment(move)))
-        if self._asks(move, "start_workers"):
-            self.start_began, self.alive = self.now, self.workers
-        self.state = move.dest
+    def _ask(self, move: Move) -> None:
+        actions = self._actions(move)
+        if _JOIN in actions:  # the answers of the attempt before are stale
+            self.asked.clear()
+        for name in actions & {_START, _STOP}:
+            self.asked.setdefault(name, self.now)
+        if _START in actions:
+            self.alive = self.workers
 
     def _line(self, move: Move) -> str:
         event = move.event
@@ -107,28 +139,40 @@ class _Writer:
         return self._at(_THINGS.get(event, f"event {event}").format(**move.data))
 
     def _by_itself(self, event: str) -> None:
-        if event in ("workers_started", "workers_stopped"):
-            self.start_began = None
-        if event == "workers_stuck":
-            self.settings["stuck"] = "worker 0 survives everything"
+        if event == "run_requested":
+            self.begun = True
+        elif event == "workers_started":
+            self._answered(_START)
+        else:
+            self.stuck |= event == "workers_stuck"
+            self._answered(_STOP)
+            self.asked.pop(_START, None)
+
+    def _answered(self, name: str) -> None:
+        began = self.asked.pop(name, self.now)
+        takes = 3.0 if self.stuck and name == _STOP else self.takes.get(name, 0.0)
+        if takes < math.inf:
+            self.now = max(self.now, began + takes)
 
     def _exit(self, move: Move) -> str:
         if move.data.get("stopped_by_agent"):
             return ""
-        if "reason" in move.data:
-            self.settings["cannot_start"] = "worker 0 cannot start"
-            self.start_began = None
-            return ""
         self.alive -= 1
+        if "reason" in move.data:
+            self.unstarted = True
+            self.asked.pop(_START, None)
+            return ""
         return self._at(f"worker {self.alive} exits {move.data['exit_code']}")
 
     def _at(self, what: str) -> str:
         """The next moment; whoever has not answered yet takes longer than that."""
-        self.now += self._step()
-        if self.start_began is not None:
-            takes = self.now + 1 - self.start_began
-            self.settings["start"] = f"start takes {say_duration(takes)}"
-        return f"at {say_duration(self.now)} {what}"
+        self.now += self._step() if self.begun else 0.0
+        self._outlast(1.0)
+        return f"at {_say(self.now)} {what}"
+
+    def _outlast(self, more: float) -> None:
+        for name, began in self.asked.items():
+            self.takes[name] = max(self.takes.get(name, 0.0), self.now + more - began)
 
     def _step(self) -> float:
         """A second, or less where a timer would fire before."""
@@ -137,14 +181,20 @@ class _Writer:
 
     def _wait_for_timer(self, event: str) -> None:
         self.now += self._delay(event)
-        if self.start_began is not None:
-            self.settings["start"] = "start never ends"
+        self._outlast(1.0)
+        if _START in self.asked:
+            self.takes[_START] = math.inf
 
     def _delay(self, event: str) -> float:
         try:
             return self.rules.timeouts[self.state][event](Facts()) or 0.0
         except Exception:  # it needs facts that only a run has
             return 0.0
+
+
+def _say(seconds: float) -> str:
+    """As a scenario reads it: one number, one unit."""
+    return f"{round(seconds, 3):.12g}s"
 
 
 _THINGS = {

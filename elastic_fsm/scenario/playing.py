@@ -109,7 +109,7 @@ def play(script: Script, values: Mapping[str, Any], registry: Registry) -> Playe
     check_names(script, machine, values["spec"]["local_world_size"])
     run = Scenario.of(values, registry)
     run.observers.append(_Circles(run, has_end=bool(script.of_kind("end"))).observe)
-    for happening in script.happenings:
+    for happening in _as_armed(script):
         act = functools.partial(_ACTS[happening.kind], run, happening)
         if happening.at is None:
             act()
@@ -121,6 +121,17 @@ def play(script: Script, values: Mapping[str, Any], registry: Registry) -> Playe
         return Played(run, None, over.ending)
     except NothingCanHappen:
         return Played(run, None, NOTHING_LEFT)
+
+
+def _as_armed(script: Script) -> list[Happening]:
+    """What goes to the front of the inbox last, and the last line first: those of one moment come
+    in the order of the lines."""
+    front = [each for each in script.happenings if _goes_first(each)]
+    return [each for each in script.happenings if not _goes_first(each)] + front[::-1]
+
+
+def _goes_first(line: Happening) -> bool:
+    return line.kind == "signal" or line.values.get("NAME") == "action_failed"
 
 
 def exit_code_of(values: Mapping[str, Any], default: int = 0) -> int:
@@ -191,7 +202,8 @@ def _answer(run: Scenario, line: Happening) -> None:
 
 
 def _event(run: Scenario, line: Happening) -> None:
-    run.loop.post(Event(line.values["NAME"], data_of(line)))
+    post = run.loop.post_first if _goes_first(line) else run.loop.post
+    post(Event(line.values["NAME"], data_of(line)))
 
 
 def _end(run: Scenario, line: Happening) -> None:

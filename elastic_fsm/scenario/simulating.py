@@ -73,8 +73,11 @@ def _check_size(values: Mapping[str, Any]) -> None:
 def _check_machine(values: Mapping[str, Any], registry: Registry) -> None:
     """Before the scenario is looked at: what is wrong here has a place in the user's files."""
     from elastic_fsm.machine import load_machine
+    from elastic_fsm.server.fitting import misfits
 
-    load_machine(values["machine"], registry, values)
+    machine = load_machine(values["machine"], registry, values)
+    if problems := list(misfits(machine, coarse=False)):
+        raise BadInput(problems)
 
 
 def _with_workers(values: dict[str, Any]) -> dict[str, Any]:

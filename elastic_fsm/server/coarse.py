@@ -17,6 +17,8 @@ from elastic_fsm.events import Event
 from elastic_fsm.facts import Facts
 from elastic_fsm.failures import shell_code
 from elastic_fsm.group import RunResult, WorkerState
+from elastic_fsm.problems import error_text
+from elastic_fsm.server.interrupts import is_told_to_stop
 from elastic_fsm.server.probes import observers_of, sources_of
 from elastic_fsm.server.setup import log_change, result_or_cause
 
@@ -29,11 +31,6 @@ if TYPE_CHECKING:
     from elastic_fsm.server.simple import SimpleElasticAgent
 
 __all__ = ["CoarseAgent", "Monitor", "run_coarse"]
-
-
-def _is_told_to_stop(error: BaseException) -> bool:
-    """By name: a subclass may use torch's processes, whose handlers raise torch's own class."""
-    return any(base.__name__ == "SignalException" for base in type(error).__mro__)
 
 
 def run_coarse(owner: SimpleElasticAgent, setup: Setup, interrupts: Interrupts) -> RunResult:
@@ -160,7 +157,7 @@ class CoarseAgent(Engine):
             with self._interrupts.raising():
                 return method(*arguments)
         except Exception as error:
-            if _is_told_to_stop(error):
+            if is_told_to_stop(error):
                 raise Interrupted from error
             raise
 
@@ -198,8 +195,7 @@ class Monitor:
         except Interrupted:
             return  # what the signal does is for the machine
         except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            self._agent.action_failed("_monitor_workers", text, error)
+            self._agent.action_failed("_monitor_workers", error_text(error), error)
             return
         if event is None:
             self.begin()

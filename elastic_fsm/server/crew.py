@@ -52,13 +52,15 @@ class Crew:
         return len(self.ended) == len(self._plan.workers) or bool(self.failed)
 
     @property
+    def ended_badly(self) -> dict[int, Mapping[str, Any]]:
+        """Those that did not end with 0."""
+        return {rank: end for rank, end in self.ended.items() if end["exit_code"] != 0}
+
+    @property
     def failed(self) -> dict[int, Mapping[str, Any]]:
         """Those that ended badly, and not because they were stopped."""
-        return {
-            rank: end
-            for rank, end in self.ended.items()
-            if end["exit_code"] != 0 and not end["stopped_by_agent"]
-        }
+        bad = self.ended_badly.items()
+        return {rank: end for rank, end in bad if not end["stopped_by_agent"]}
 
     @property
     def return_values(self) -> dict[int, Any]:

@@ -86,6 +86,9 @@ class LocalElasticAgent(SimpleElasticAgent):
         from elastic_fsm.logs.specs import DefaultLogsSpecs
         from elastic_fsm.watchdogs import sleep_limit
 
+        _check_has("reify", logs_specs=logs_specs)
+        _check_has("start", health_check_server=health_check_server)
+        _check_has("format", log_line_prefix_template=log_line_prefix_template)
         self._start_method = start_method
         self._logs_specs = DefaultLogsSpecs() if logs_specs is None else logs_specs
         self._log_line_prefix_template = log_line_prefix_template
@@ -197,6 +200,13 @@ class LocalElasticAgent(SimpleElasticAgent):
             self._worker_watchdog = None
         if self._pcontext is not None:
             self._pcontext.close(death_sig, timeout)
+
+
+def _check_has(method: str, **given: Any) -> None:
+    """Raises ``TypeError`` for an argument that is none of its kind."""
+    for name, value in given.items():
+        if value is not None and not hasattr(value, method):
+            raise TypeError(f"{name} must have a method {method}(); {value!r} has none")
 
 
 def _result(group: WorkerGroup, ended: RunProcsResult) -> RunResult:

@@ -21,6 +21,7 @@ from elastic_fsm.server.crew import Crew
 from elastic_fsm.server.stop_signals import StopSignals
 from elastic_fsm.server.teeing import Teeing
 from elastic_fsm.sources.exits import exit_status
+from elastic_fsm.spec_checks import check_env
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,13 +60,16 @@ def start_processes(
     one of the ``duplicate_*_filters`` are copied to a file for each stream.
 
     Raises ``RuntimeError`` unless ``args`` and ``envs`` are for the local ranks 0 to n-1,
-    ``ValueError`` for a function that cannot be handed to another process or any
-    ``numa_options``, ``OSError`` when a process cannot be started; nothing is left running then.
+    ``ValueError`` for a function that cannot be handed to another process, for any
+    ``numa_options`` and other values that cannot work, ``OSError`` when a process cannot be
+    started; nothing is left running then.
     """
     refuse_numa_options(numa_options)
     context: PContext
     given = (name, entrypoint, args, envs, logs_specs, log_line_prefixes)
     filters = (duplicate_stdout_filters, duplicate_stderr_filters)
+    if not (isinstance(entrypoint, str) or callable(entrypoint)):
+        raise ValueError(f"entrypoint must name a program or be a function, not {entrypoint!r}")
     if isinstance(entrypoint, str):
         context = SubprocessContext(*given, *filters)
     else:
@@ -112,8 +116,12 @@ class PContext:
         duplicate_stderr_filters: Sequence[str] | None = None,
         start_method: str = "spawn",
     ) -> None:
-        _check_ranks("args", args, len(args))
+        _check_ranks("args", args, max(1, len(args)))
         _check_ranks("envs", envs, len(args))
+        for rank in args:
+            if not isinstance(args[rank], list | tuple):
+                raise ValueError(f"args[{rank}] must be a tuple, not {args[rank]!r}")
+            check_env(f"envs[{rank}]", envs[rank])
         self.name = name
         self.entrypoint = entrypoint
         self.args = args
@@ -167,7 +175,7 @@ class PContext:
             with self._signals.in_one_piece():
                 if self._crew.wait(None if timeout < 0 else timeout):
                     self._crew.stop(signal.SIGTERM, 30.0)
-                    self._result = self._make_result(self._crew)
+                    self._result = self._make_result(self._crew, self._crew.failed)
             if self._result is not None:
                 self.close()
         return self._result
@@ -178,13 +186,18 @@ class PContext:
 
     def close(self, death_sig: signal.Signals | None = None, timeout: float = 30) -> None:
         """Stop who still runs with ``death_sig`` (SIGTERM), after ``timeout`` seconds with SIGKILL,
-        and give everything back; calling it again does nothing."""
+        and give everything back; calling it again does nothing.
+
+        Should nobody have waited for the result before, those that were stopped count as failed.
+        """
         if self._crew is None:
             return
         try:
             with self._signals.in_one_piece():
                 if not self._crew.is_closed:
                     self._crew.stop(signal.Signals(death_sig or signal.SIGTERM), timeout)
+                if self._result is None:
+                    self._result = self._make_result(self._crew, self._crew.ended_badly)
                 self._crew.close()
                 self._teeing.close()
         finally:
@@ -203,9 +216,9 @@ class PContext:
             stderr=_path(self.stderrs[rank]),
         )
 
-    def _make_result(self, crew: Crew) -> RunProcsResult:
-        failures = {rank: self._failure(crew, end) for rank, end in crew.failed.items()}
-        values = {} if failures else {rank: crew.return_values.get(rank) for rank in self.args}
+    def _make_result(self, crew: Crew, failed: Mapping[int, Mapping[str, Any]]) -> RunProcsResult:
+        failures = {rank: self._failure(crew, end) for rank, end in failed.items()}
+        values = {} if failures else {rank: crew.return_values.get(rank) for rank in crew.ended}
         return RunProcsResult(values, failures, self.stdouts, self.stderrs)
 
     def _failure(self, crew: Crew, end: Mapping[str, Any]) -> ProcessFailure:
@@ -287,7 +300,7 @@ class SubprocessContext(PContext):
 
 
 def _check_ranks(what: str, given: Mapping[int, Any], count: int) -> None:
-    if set(given) != set(range(count)):
+    if not hasattr(given, "keys") or set(given) != set(range(count)):
         raise RuntimeError(
             f"{what} must be for the local ranks 0 to {count - 1}, not for {sorted(given)}"
         )

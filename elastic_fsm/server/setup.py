@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import signal
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,20 +98,19 @@ class Setup:
 
         Raises :class:`BadInput` when the run directory cannot be used.
         """
-        folder = self._open_folder(run_id)
-        loop = Loop(SystemClock())
-        signals = Signals(loop, {*self.stop_signals, *self.machine().rules.signals})
-        signals.start()
-        journal = Journal(folder.journal, log.warning)
-        try:
+        with ExitStack() as opened:
+            folder = self._open_folder(run_id)
+            opened.callback(folder.release)
+            loop = Loop(SystemClock())
+            opened.callback(loop.close)
+            signals = Signals(loop, {*self.stop_signals, *self.machine().rules.signals})
+            opened.callback(signals.close)
+            signals.start()
+            journal = Journal(folder.journal, log.warning)
+            opened.callback(journal.close)
             journal.header(self._header(folder))
             with interrupts.engine_serving():
                 yield Running(folder, loop, signals, journal)
-        finally:
-            journal.close()
-            signals.close()
-            loop.close()
-            folder.release()
 
     def _open_folder(self, run_id: str) -> RunDir:
         """A folder of this agent's own: more than one agent of a run may be on this host."""

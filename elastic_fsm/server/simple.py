@@ -19,11 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.failures import SignalException
-from elastic_fsm.group import RunResult, Worker, WorkerGroup, WorkerState
+from elastic_fsm.group import RunResult, Worker, WorkerGroup, WorkerSpec, WorkerState
+from elastic_fsm.rendezvous.errors import RendezvousGracefulExitError, is_kind
 from elastic_fsm.server.api import DEFAULT_ROLE, ElasticAgent
-from elastic_fsm.server.interrupts import Interrupts
-from elastic_fsm.telemetry.events import Event, EventSource, record
+from elastic_fsm.server.interrupts import Interrupts, is_told_to_stop
+from elastic_fsm.spec_checks import check_seconds
+from elastic_fsm.telemetry.events import Event, EventSource, get_logging_handler, record
 from elastic_fsm.telemetry.metrics import put_metric
 from elastic_fsm.world import Node
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from elastic_fsm.graph import Drawing
-    from elastic_fsm.group import WorkerSpec
     from elastic_fsm.rendezvous.round_over_store import RoundOverStore
     from elastic_fsm.server.setup import Setup
 
@@ -59,8 +59,12 @@ class SimpleElasticAgent(ElasticAgent):
         overrides: Sequence[str] = (),
         job_file: str | Path | None = None,
     ) -> None:
-        if exit_barrier_timeout < 0 or shutdown_timeout < 0:
-            raise ValueError("exit_barrier_timeout and shutdown_timeout must not be negative")
+        if not isinstance(spec, WorkerSpec):
+            raise TypeError(f"spec must be an elastic_fsm.WorkerSpec, not {spec!r}")
+        check_seconds("exit_barrier_timeout", exit_barrier_timeout)
+        check_seconds("shutdown_timeout", shutdown_timeout)
+        if isinstance(overrides, str):
+            raise TypeError(f"overrides must be a list of texts, not {overrides!r}")
         self._worker_group = WorkerGroup(spec)
         self._remaining_restarts = spec.max_restarts
         self._store: Any = None
@@ -115,6 +119,10 @@ class SimpleElasticAgent(ElasticAgent):
             spec.rdzv_handler = SingleNodeHandler(new_run_id(), spec.local_addr)
         return spec.rdzv_handler
 
+    @_rdzv_handler.setter
+    def _rdzv_handler(self, handler: Any) -> None:
+        self._worker_group.spec.rdzv_handler = handler
+
     def get_worker_group(self, role: str = DEFAULT_ROLE) -> WorkerGroup:
         """See :meth:`ElasticAgent.get_worker_group`; there is one role only."""
         return self._worker_group
@@ -149,9 +157,10 @@ class SimpleElasticAgent(ElasticAgent):
     def run(self, role: str = DEFAULT_ROLE) -> RunResult:
         """See :meth:`ElasticAgent.run`.
 
-        Raises :class:`SignalException` when a stop signal ended the run, and whatever a method
-        of a subclass raised.
+        Raises :class:`~elastic_fsm.SignalException` when a stop signal ended the run, and
+        whatever a method of a subclass raised.
         """
+        get_logging_handler(self._worker_group.spec.event_log_handler)  # a ValueError: no such sink
         began = time.monotonic()
         with Interrupts(self._setup.stop_signals) as self._interrupts:
             try:
@@ -160,13 +169,21 @@ class SimpleElasticAgent(ElasticAgent):
                 self._record_metrics(result)
                 self._record_worker_events(result)
                 return result
-            except SignalException as told:
-                log.warning("told to stop by %s, shutting down", told.sigval.name)
-                self._shutdown(told.sigval, timeout=self._shutdown_timeout)
+            except Exception as error:
+                if is_kind(error, RendezvousGracefulExitError):  # in a loop of a subclass's own
+                    self._worker_group.state = WorkerState.SUCCEEDED
+                    return RunResult(WorkerState.SUCCEEDED)
+                if is_told_to_stop(error):
+                    self._shut_down_by(error.sigval)  # type: ignore[attr-defined]
                 raise
             finally:
                 self._shutdown(timeout=self._shutdown_timeout)
                 self._total_execution_time = int(time.monotonic() - began)
+
+    def _shut_down_by(self, number: signal.Signals) -> None:
+        """Told to stop: the workers get the same signal."""
+        log.warning("told to stop by %s, shutting down", number.name)
+        self._shutdown(number, timeout=self._shutdown_timeout)
 
     def _invoke_run(self, role: str = DEFAULT_ROLE) -> RunResult:
         """Run the machine; a subclass that overrides this brings a loop of its own."""
@@ -248,9 +265,9 @@ class SimpleElasticAgent(ElasticAgent):
         self._in_exit_barrier = True
         try:
             pass_exit_barrier(self._store, nodes, self._exit_barrier_timeout)
-        except SignalException:
-            raise
         except Exception as error:
+            if is_told_to_stop(error):
+                raise
             log.warning("the other nodes were not waited for: %s: %s", type(error).__name__, error)
         finally:
             self._in_exit_barrier = False

@@ -13,7 +13,7 @@ from elastic_fsm.group import WorkerState
 from elastic_fsm.telemetry.events import Event, EventSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Protocol
 
     from elastic_fsm.group import RunResult, Worker, WorkerGroup
@@ -93,12 +93,17 @@ def worker_end(worker: Worker, result: RunResult) -> str:
     return "TERMINATED"
 
 
-def emit_worker_ends(group: WorkerGroup, result: RunResult, emit: Emit) -> None:
+def emit_worker_ends(
+    group: WorkerGroup,
+    result: RunResult,
+    emit: Emit,
+    state_of: Callable[[Worker, RunResult], str] = worker_end,
+) -> None:
     """One record for each worker: how it ended."""
     for worker in group.workers:
         failure = result.failures.get(worker.global_rank)
         emit(
-            worker_end(worker, result),
+            state_of(worker, result),
             EventSource.WORKER,
             worker,
             raw_error=json.dumps(failure.error_file_data) if failure else None,

@@ -11,14 +11,11 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterator
 
-__all__ = ["DEFAULT_PORT", "NO_ID", "is_alone", "nodes_of", "options_of"]
+__all__ = ["endpoint_of", "nodes_of", "options_of"]
 
-DEFAULT_PORT = 29500
-"""torchrun's, of node 0 with the static backend."""
-
-NO_ID = "none"
-"""What torchrun calls a run that has no id."""
-
+# torchrun's port of node 0 with the static backend, and what it calls a run that has no id.
+_DEFAULT_PORT = 29500
+_NO_ID = "none"
 _TORCHS = ("static", "c10d", "etcd", "etcd-v2")
 
 
@@ -36,13 +33,13 @@ def nodes_of(args: Namespace) -> Iterator[tuple[str, Any]]:
     if args.standalone and least > 1:
         what = f"--standalone is for one node, not {least}"
         raise BadInput.of(what, where="command line", fix="leave one of the two out")
-    if is_alone(args, most):
+    if _is_alone(args, most):
         yield from _single_node(args)
     else:
         yield from _several_nodes(args, least, most, options)
 
 
-def is_alone(args: Namespace, most: int) -> bool:
+def _is_alone(args: Namespace, most: int) -> bool:
     """Whether there is no other node to meet, by a backend whose ways we know."""
     return bool(args.standalone or (most == 1 and args.rdzv_backend in _TORCHS))
 
@@ -50,7 +47,7 @@ def is_alone(args: Namespace, most: int) -> bool:
 def _single_node(args: Namespace) -> Iterator[tuple[str, Any]]:
     if args.standalone:
         return
-    if args.rdzv_id != NO_ID:
+    if args.rdzv_id != _NO_ID:
         yield "run_id", args.rdzv_id
     if args.rdzv_backend != "static":
         return
@@ -75,7 +72,7 @@ def _split(endpoint: str) -> tuple[str, int]:
 def endpoint_of(args: Namespace) -> str:
     """Where the nodes meet: that of the static backend may be given in two parts."""
     if args.rdzv_backend == "static" and not args.rdzv_endpoint:
-        port = DEFAULT_PORT if args.master_port is None else args.master_port
+        port = _DEFAULT_PORT if args.master_port is None else args.master_port
         return f"{args.master_addr}:{port}"
     return str(args.rdzv_endpoint)
 

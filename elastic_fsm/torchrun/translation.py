@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Iterator
 
-__all__ = ["Translation", "shutdown_timeout", "translate"]
+__all__ = ["Translation", "local_ranks", "shutdown_timeout", "translate"]
 
+_WHERE = "command line"
 _SHUTDOWN_TIMEOUT = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
 _PREFIX = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
 
@@ -136,9 +137,6 @@ def _prefix(template: str) -> str:
     names = {"role_name": "{role}", "rank": "{rank}", "local_rank": "{local_rank}"}
     text = Template(doubled).safe_substitute(names)
     return re.sub(r"\$\{(\w+)\}", r"${{\1}}", text)  # those that torch does not know stay
-
-
-_WHERE = "command line"
 
 
 def _bad(what: str, fix: str) -> BadInput:

@@ -13,6 +13,7 @@ import pytest
 
 from elastic_fsm.binding import bind
 from elastic_fsm.checks import check
+from elastic_fsm.config import compose
 from elastic_fsm.exploration import CLAIMS, explore
 from elastic_fsm.exploration.search import _Explorer
 from elastic_fsm.plugins import rules_for
@@ -268,30 +269,28 @@ def test_after_a_stop_signal_the_run_must_not_go_round():
 # -- a counter-example is a scenario ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("values", "claim"),
-    [
-        (changed(without=["early_finish"]), "waiting"),
-        (changed(without=["all_done"]), "waiting"),
-        (changed(without=["worker_lost"]), "waiting"),
-        (BREAKS["budget"], "budget"),
-        (BREAKS["groups"], "groups"),
-        (BREAKS["final"], "final"),
-        (BREAKS["signals"], "signals"),
-        (changed(transitions={"again": {"before": []}}), "budget"),
-    ],
-    ids=["early_finish", "all_done", "worker_lost", "budget", "groups", "final", "signals", "free"],
-)
+PLAYED = {
+    "early_finish": (changed(without=["early_finish"]), "waiting"),
+    "all_done": (changed(without=["all_done"]), "waiting"),
+    "worker_lost": (changed(without=["worker_lost"]), "waiting"),
+    **{claim: (BREAKS[claim], claim) for claim in ("budget", "groups", "final", "signals")},
+    "free": (changed(transitions={"again": {"before": []}}), "budget"),
+    "first": (changed(transitions={"stopped": {"before": ["spend_restart"]}}), "budget"),
+    "error_first": (changed(transitions={"aborted": {"dest": "HEALTHY"}}), "waiting"),
+    "while_it_stops": (changed(transitions={"other_signal": {"dest": "INIT"}}), "stops"),
+    "stuck": (changed(transitions={"unkillable": {"dest": "ABORTING"}}), "signals"),
+    "unstarted": (changed(transitions={"unkillable": {"before": ["start_workers"]}}), "groups"),
+}
+
+
+@pytest.mark.parametrize(("values", "claim"), PLAYED.values(), ids=PLAYED)
 def test_played_it_goes_that_way(values, claim):
     """The real machine, agent and loop do what the exploration says they can."""
     spec, rules, _ = bound(values)
     finding = broken(values)[claim]
     end = "" if claim == "waiting" else "end at 1h\n"  # some of these would go on for ever
     script = parse_script(as_scenario(finding, spec, rules) + end)
-    for word in script.overrides:
-        key, _, number = word.removeprefix("spec.").partition("=")
-        values["spec"][key] = int(number)
-    values["spec"].setdefault("max_restarts", 0)
+    values = compose(script.overrides).values | {"machine": values["machine"]}
     run = play(script, values, rules_for([]))
     expected = [move.transition for move in finding.moves if move.transition]
     assert [transition for transition, _ in run.run.path][: len(expected)] == expected
@@ -319,14 +318,15 @@ def test_a_start_that_was_answered_is_over():
     assert text.splitlines()[1:5] == [
         "workers 2",
         "max_restarts 1",
-        "worker 0 cannot start",
+        "worker 1 cannot start",
         "  # run_requested: begin -> JOINING",
     ]
 
 
 def test_every_counter_example_can_be_read():
     lines = settings_for("elastic")["machine"]["transitions"]
-    for values in (*BREAKS.values(), *(changed(without=[line]) for line in lines)):
+    late = changed(transitions={"all_done": {"source": ["UNHEALTHY"]}})  # more than a minute
+    for values in (late, *BREAKS.values(), *(changed(without=[line]) for line in lines)):
         spec, rules, _ = bound(values)
         for finding in broken(values).values():
             assert parse_script(as_scenario(finding, spec, rules))

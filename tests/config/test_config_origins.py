@@ -64,6 +64,16 @@ def test_a_finding_without_a_place_gets_the_nearest(folder):
     assert composed.locate(Problem("x")).where == ""
 
 
+def test_what_stands_in_one_word_comes_from_that_word():
+    words = ["spec.env={A: b}", "machine.states.INIT={timeouts: {x: 3}}"]
+    composed = compose(words)
+    for word, paths in {
+        words[0]: ["spec.env.A"],
+        words[1]: ["machine.states.INIT.timeouts", "machine.states.INIT.timeouts.x"],
+    }.items():
+        assert {composed.origin(path) for path in paths} == {f"command line: {word}"}
+
+
 def test_the_calling_program_is_named():
     composed = resolve({"spec": {"max_restarts": 3}})
     assert composed.origin("spec.max_restarts") == "the calling program"

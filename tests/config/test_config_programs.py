@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from elastic_fsm.config import RunConfig, compose, resolve
 from elastic_fsm.config.schema import LogsConfig, SpecConfig
+from elastic_fsm.launch import run
 from elastic_fsm.problems import BadInput
 
 
@@ -74,6 +75,14 @@ def test_mistakes():
     assert problem.where == "the calling program"
     for nonsense in (3, "text", [1], None, {"spec": object()}):
         assert "configuration" in bad(nonsense)[0].what
+
+
+def test_a_program_without_a_command_is_told_where_it_goes():
+    with pytest.raises(BadInput) as caught:
+        run({})
+    (problem,) = caught.value.problems
+    assert problem.where == "the calling program"
+    assert "spec.entrypoint" in problem.fix
 
 
 def test_the_argument_is_not_changed():

@@ -255,7 +255,7 @@ def test_the_actions_after_one_that_raised_are_skipped(rules):
     result = run.play()
     assert rules.ran == ["workers_started"]
     assert path_of(run).endswith("started HEALTHY, broken ABORTING, aborted UNKNOWN")
-    assert run.agent.error == "explode: OSError: boom"
+    assert run.agent.error.startswith("explode: OSError: boom (test_agent.py:")
     assert (result.state, result.exit_code) == (WorkerState.UNKNOWN, 70)
     failure = next(r for r in run.records if r.get("transition") == "broken")
     assert failure["event"]["data"] == {"name": "explode", "error": "OSError: boom"}
@@ -319,7 +319,7 @@ def test_a_condition_on_failures_that_raises_ends_the_run_at_once(rules):
     result = run.play()
     assert path_of(run) == START
     assert (result.state, result.exit_code) == (WorkerState.UNKNOWN, 70)
-    assert run.agent.error == "explode: OSError: boom"
+    assert run.agent.error.startswith("explode: OSError: boom (test_agent.py:")
     assert run.launcher.alive == {}
 
 
@@ -334,7 +334,7 @@ def test_an_action_that_raises_on_the_way_into_a_final_state_ends_the_run(rules)
     result = run.play()
     assert run.agent.machine.state.name == "SUCCEEDED"
     assert (result.state, result.exit_code) == (WorkerState.UNKNOWN, 70)
-    assert run.agent.error == "explode: OSError: boom"
+    assert run.agent.error.startswith("explode: OSError: boom (test_agent.py:")
 
 
 @pytest.mark.parametrize("machine", ["elastic", "fail_fast"])
@@ -410,7 +410,7 @@ def test_an_error_outside_of_any_action_ends_the_run_too():
     run.agent._sources = [source := Broken()]
     result = run.play()
     assert (result.state, result.exit_code) == (WorkerState.UNKNOWN, 70)
-    assert run.agent.error == "OSError: no descriptors"
+    assert run.agent.error.startswith("OSError: no descriptors (test_agent.py:")
     (note,) = run.records
     assert note["note"] == "the agent's own code failed"
     assert "no descriptors" in note["traceback"]
@@ -622,7 +622,7 @@ def test_what_fails_to_close_keeps_nothing_else_open():
     result = run.play()
     assert (result.state, result.exit_code) == (WorkerState.SUCCEEDED, 0)
     assert closed.closed == 1
-    assert run.agent.error == "closing: LookupError: the rendezvous"
+    assert run.agent.error.startswith("closing: LookupError: the rendezvous (test_agent.py:")
     assert [r["note"] for r in run.records if "note" in r] == [
         "closing: LookupError: the rendezvous",
         "closing: LookupError: the source",
@@ -635,7 +635,9 @@ def test_a_launcher_that_cannot_be_closed_may_have_left_anything():
     run.exits(0, code=3, at=10)
     result = run.play()
     assert (result.state, result.exit_code) == (WorkerState.UNKNOWN, 70)
-    assert run.agent.error == "closing the launcher: LookupError: the launcher"
+    assert run.agent.error.startswith(
+        "closing the launcher: LookupError: the launcher (test_agent.py:"
+    )
 
 
 def test_an_observer_that_fails_does_not_take_the_result_away():
@@ -643,5 +645,5 @@ def test_an_observer_that_fails_does_not_take_the_result_away():
     run.observers.append(fails("nobody looks"))
     result = run.play()
     assert (result.state, result.exit_code) == (WorkerState.UNKNOWN, 70)
-    assert run.agent.error == "LookupError: nobody looks"
+    assert run.agent.error.startswith("LookupError: nobody looks (test_agent.py:")
     assert run.launcher.calls[-1] == ("close",)

@@ -222,7 +222,7 @@ def test_commands_that_can_be_started(problems, entrypoint, spec):
         ("none/x.py", {}, "spec.entrypoint: no such file: 'none/x.py'\n    looked in "),
         ("train.py", {"cwd": "sub"}, "spec.entrypoint: no such file: 'train.py'"),
         ("no-such-program", {}, "spec.entrypoint: command not found: 'no-such-program'"),
-        ("./plain", {}, "spec.entrypoint: command not found: './plain'"),
+        ("./plain", {}, "spec.entrypoint: './plain' may not be executed"),
         ("sh", {"env": {"PATH": "/none"}}, "spec.entrypoint: command not found: 'sh'"),
         ("no_such.module", {"module": True}, "spec.entrypoint: no module named 'no_such' for "),
         (".relative", {"module": True}, "spec.entrypoint: no module named '' for "),

@@ -184,7 +184,7 @@ FAILED: run r1, exit code 1, 1 attempt, 0 of 0 restarts used
     |   File x
     | ValueError: bad
 
-  cause: 2 ranks, 0, 3, on h1 (first: rank 0, pid 1001), exited with 7
+  cause: 2 ranks, 0, 3, on h1 (first: rank 0, pid 1001), each exited with 7
     its last lines of stderr:
     | loading
     | no data
@@ -232,6 +232,22 @@ def test_a_worker_that_was_never_started_has_no_pid():
     ]
 
 
+def test_many_different_causes_and_attempts_fit_on_a_screen():
+    run = Scenario("elastic", workers=64, max_restarts=40)
+    for second in range(40):
+        run.exits(0, code=1, at=10 + second)
+    for rank in range(64):
+        run.exits(rank, code=rank + 1, at=100)
+    report = report_of(run)
+    lines = render(report).splitlines()
+    assert len(lines) < 40
+    assert [line for line in lines if "cause" in line][0].endswith("exited with 1")
+    assert "  failed otherwise: ranks 4-63; how is in the report file" in lines
+    first = lines.index("  30 attempts before these: in the report file")
+    assert lines[first + 1] == "  attempt 30: rank 0 exited with 1"
+    assert len(report.values["attempts"][-1]["causes"]) == 64
+
+
 def test_many_consequences_in_one_line():
     run = Scenario("elastic", workers=8)
     run.exits(4, code=1, at=10)
@@ -243,7 +259,7 @@ def test_the_agents_own_error_is_told():
     run.agent.launcher.start = lambda plan: 1 / 0
     report = report_of(run)
     assert (
-        "  the agent's own code failed: start_workers: ZeroDivisionError: division by zero\n"
+        "  the agent's own code failed: start_workers: ZeroDivisionError: division by zero (test_r"
         in render(report)
     )
     assert "UNKNOWN: run r1, exit code 70, 1 attempt," in render(report)

@@ -56,6 +56,27 @@ def test_each_decision_is_told_with_what_decided_it(eventful, node, explained):
     assert "healthy again after 5s; 1 restart spent" in chapter
 
 
+def test_a_state_of_ones_own_in_which_the_workers_stay_healthy(play, node, explained):
+    arrow = {"trigger": "signal_received", "conditions": [{"signal_in": ["SIGUSR1"]}]}
+    machine = {
+        "states": {"RESTING": {"ignores": ["worker_exited", "membership_changed"]}},
+        "transitions": {
+            "rest": {**arrow, "source": ["HEALTHY"], "dest": "RESTING"},
+            "rested": {**arrow, "source": ["RESTING"], "dest": "HEALTHY"},
+        },
+    }
+
+    def script(run):
+        run.signal("SIGUSR1", at=10)
+        run.signal("SIGTERM", at=20)
+
+    play(script, machine=machine)
+    text = explained(node)
+    assert "signal: SIGUSR1 was received" in text
+    assert "healthy again" not in text
+    assert [cost.kind for cost in story_of(node).costs] == ["told to stop"]
+
+
 def test_the_ledger_adds_up(eventful, node):
     story = story_of(node)
     assert sum(state.seconds for state in story.states) == pytest.approx(7202)

@@ -38,6 +38,13 @@ def test_a_journal_agrees_with_its_machine(eventful, node, capsys):
     assert f"{len(eventful.records)} lines, no difference" in out
 
 
+def test_a_run_that_is_not_there_is_not_replayed(tmp_path, capsys):
+    assert run_command_line(["replay", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "there is no run in" in err
+
+
 @pytest.mark.parametrize(
     ("transition", "values", "field"),
     [

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from elastic_fsm.cli import run_command_line
+from elastic_fsm.hindsight.explain import story_of
 from elastic_fsm.hindsight.liveness import agent_is_alive
 from elastic_fsm.hindsight.status import render, status_of
 from elastic_fsm.lockfile import lock
@@ -55,6 +56,16 @@ def test_a_run_in_progress(locked):
     assert "2/2" in text
     assert "1/2" in text
     assert "4711" in text
+
+
+def test_a_healthy_run_is_told_up_to_now(locked, monkeypatch, capsys):
+    monkeypatch.setattr("time.time", lambda: 1_700_000_010 + 86400)
+    story = story_of(locked)
+    assert story.ending.time == 1_700_000_010
+    assert {s.state: round(s.seconds) for s in story.states}["HEALTHY"] == 86410
+    assert round(story.seconds) == 86410
+    assert run_command_line(["graph", "--run", str(locked)]) == 0
+    assert "HEALTHY 24:00:10 h" in capsys.readouterr().out
 
 
 def test_an_agent_that_died(under_way):

@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from elastic_fsm.launchers.local import open_log
+from elastic_fsm.launchers.streams import open_log
 from elastic_fsm.logs import last_lines
 
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from elastic_fsm.launchers.local import open_log
+from elastic_fsm.launchers.streams import open_log
 from elastic_fsm.logs import Console
 
 WAIT = 30
@@ -182,11 +182,12 @@ def test_a_function_that_fails_costs_the_status_and_nothing_else(terminal):
     assert terminal.end() == rows
 
 
-def test_no_status_on_a_pipe_nor_on_a_dumb_terminal(scene, terminal, monkeypatch):
+@pytest.mark.parametrize("kind", ["dumb", None])
+def test_no_status_on_a_pipe_nor_on_a_dumb_terminal(scene, terminal, monkeypatch, kind):
     scene.console.status("HEALTHY")
     scene.console.say("word")
     assert scene.end()[1] == b"word\n"
-    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("TERM", kind) if kind else monkeypatch.delenv("TERM")
     dumb = Console(out_fd=terminal.slave, err_fd=terminal.slave)
     dumb.status("HEALTHY")
     dumb.close()

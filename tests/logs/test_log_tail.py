@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastic_fsm.launchers.local import open_log
+from elastic_fsm.launchers.streams import open_log
 from elastic_fsm.logs import tail
 from elastic_fsm.logs.tail import Tail
 

@@ -7,7 +7,7 @@ import select
 
 import pytest
 
-from elastic_fsm.launchers.local import open_log
+from elastic_fsm.launchers.streams import open_log
 from elastic_fsm.logs import watches
 from elastic_fsm.logs.inotify import Inotify
 from elastic_fsm.logs.tail import Tail

@@ -22,6 +22,11 @@ CASES = {
         "command line: nproc_per_node: ",
         "spec.local_world_size=2",
     ),
+    "torchrun's name as a key of a group": (
+        ["spec.nproc_per_node=2", "--", "true"],
+        "command line: spec.nproc_per_node: ",
+        "spec.local_world_size=2",
+    ),
     "torchrun's option": (
         ["--nproc_per_node=2", "train.py"],
         "command line: unknown option --nproc_per_node",
@@ -38,7 +43,7 @@ CASES = {
     "no command": (["-n", "2"], "command line: there is no command", "elastic-fsm run -n 4"),
     "no command after the dashes": (["--"], "command line: there is no command", "elastic-fsm"),
     "a command that is not there": (["nosuch"], "command not found: 'nosuch'", "PATH"),
-    "a command that cannot be run": (["./plain"], "command not found: './plain'", "PATH"),
+    "a command that cannot be run": (["./plain"], "'./plain' may not be executed", "chmod +x"),
     "a script that is not there": (["trian.py"], "no such file: 'trian.py'", "'train.py'"),
     "a module that is not there": (["-m", "nosuch.mod"], "no module named 'nosuch'", "python"),
     "no module": (["-m"], "-m needs the name of a module", "-m pkg.train"),
@@ -206,6 +211,31 @@ def test_a_plug_in_that_interrupts_ends_like_a_key(scene, verb):
     scene.write("rules.py", "raise KeyboardInterrupt\n")
     run = scene.run("plugins=[rules]", verb=verb)
     assert (run.code, run.out, run.err) == (130, "", "elastic-fsm: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-c", "\x1b[2J.yaml"],
+        ["-c", "job.yaml"],
+        ["--dry-run", "--", "echo", "\x1b[2J"],
+        ["run_id=\x1b[2J", "--", "true"],
+    ],
+    ids=["file", "key", "dry run", "run id"],
+)
+def test_what_was_typed_cannot_control_the_terminal(scene, words):
+    scene.write("job.yaml", 'spec: {"\\e[2J": 1}\n')
+    run = scene.run(*words)
+    assert "\\x1b[2J" in run.out + run.err
+    assert "\x1b" not in run.out + run.err
+
+
+@pytest.mark.parametrize("verb", ["run", "config", "check"])
+def test_a_current_folder_that_is_gone(scene, verb):
+    line = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" -m elastic_fsm "$@"'
+    run = scene.run(verb, argv=["sh", "-c", line, scene.python])
+    assert (run.code, run.out) == (2, "")
+    assert run.err == "elastic-fsm: the current folder has been removed: go to another one\n"
 
 
 @pytest.mark.parametrize("files", range(2, 10))

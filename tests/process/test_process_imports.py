@@ -39,7 +39,7 @@ def test_help_and_version_import_next_to_nothing(scene, word):
     assert not modules & {"elastic_fsm.launch", "elastic_fsm.agent", "asyncio", "subprocess"}
 
 
-def test_a_running_agent_has_not_imported_torch(scene):
+def test_K2_a_running_agent_is_thin(scene):
     """Neither has its guardian; both are looked at while their workers run."""
     run = scene.start("-n", "2", "--", "sh", "-c", 'echo >"$BELL"; read x <"$GATE"')
     scene.bell.wait(2)
@@ -49,6 +49,8 @@ def test_a_running_agent_has_not_imported_torch(scene):
     for pid, text in maps.items():
         assert "torch" not in text, pid
         assert "numpy" not in text, pid
+    status = Path(f"/proc/{run.pid}/status").read_text()
+    assert int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) < 80 * 1024
     scene.gate.open(2)
     assert run.wait() == 0
 
@@ -61,6 +63,13 @@ def test_a_run_imports_no_heavy_package(scene):
     assert "elastic_fsm.launch" in modules
     assert not top_levels(modules) & {"torch", "numpy", "asyncio", "multiprocessing", "pydoc"}
     assert not modules & {"difflib", "shutil"}  # for mistakes, and for programs on PATH
+
+
+def test_K4_a_run_needs_nothing_that_draws(scene):
+    argv = [sys.executable, "-X", "importtime", "-m", "elastic_fsm", "run", "--"]
+    run = scene.run(sys.executable, "-c", "", argv=argv)
+    assert run.code == 0
+    assert not {m for m in imported(run.err) if "graph" in m}
 
 
 def test_a_library_user_pays_for_what_is_used(scene):

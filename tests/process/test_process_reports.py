@@ -142,6 +142,9 @@ def test_B1_the_grace_is_the_users_choice(scene, grace, saves):
     (stopped,) = run.report["attempts"][0]["consequences"]
     assert stopped["signal"] == ("" if saves else "SIGKILL")
     assert stopped["exit_code"] == (0 if saves else -9)
+    assert (
+        f"{'stopped by the agent' if saves else 'killed by the agent (SIGKILL)'}: rank 0" in run.err
+    )
 
 
 BREAKS = """\
@@ -307,6 +310,15 @@ def test_a_journal_that_cannot_be_written(scene):
     assert run.err.count("journal.jsonl cannot be written, the run goes on") == 1
     assert "Traceback" not in run.err
     assert "31 attempts" in run.err
+
+
+def test_a_report_that_cannot_be_written_is_not_named(scene):
+    in_its_way = 'mkdir "$(dirname "$TORCHELASTIC_ERROR_FILE")/../../report.part"'
+    run = scene.run("--", "sh", "-c", in_its_way)
+    assert run.code == 0
+    assert "the report cannot be written: " in run.err
+    assert "report.json" not in run.err
+    assert "journal.jsonl" in run.err
 
 
 def test_no_room_for_the_run(scene):

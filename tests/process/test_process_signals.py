@@ -191,6 +191,29 @@ def test_after_the_end(scene, name):
     assert "Traceback" not in run.err
 
 
+# Starts a command as a thread does that takes no signals.
+DEAF_STARTER = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_signals_that_were_blocked_at_the_start_are_heard(scene, name):
+    """By the agent and by its workers; a block is no wish of the user's, as ``nohup`` is."""
+    python = [scene.python, "-c", DEAF_STARTER, scene.python, "-m", "elastic_fsm", "run"]
+    # Not a shell, for that takes away the block itself.
+    script = "import os, signal; signal.signal(2, signal.SIG_DFL); "
+    script += 'print(1, file=open(os.environ["BELL"], "w"), flush=True); '
+    script += 'os.execlp("sleep", "sleep", os.environ["SLEEP"])'
+    run = scene.start("--", scene.python, "-c", script, argv=python)
+    scene.bell.wait()
+    run.enters("HEALTHY")
+    run.signal(name)
+    check_stopped(run, name)
+
+
 @pytest.mark.parametrize("name", SIGNALS)
 def test_an_inherited_ignore_is_honoured(scene, name):
     """As with ``nohup``: the agent ignores the signal, and so do its workers."""

@@ -109,3 +109,18 @@ def test_the_declaration_may_say_something_else():
     run, result = played(**machine)
     assert ("shrug", "HEALTHY") in run.path
     assert result.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        {"transitions": {"worker_lost": {"conditions": ["wrong"]}}},
+        {"states": {"HEALTHY": {"on_enter": ["breaks"]}}},
+        {"states": {"HEALTHY": {"timeouts": {"bored": "quits_later"}}}, "transitions": BORED},
+    ],
+)
+def test_the_line_that_raised_is_named(machine):
+    run, _ = played(**machine)
+    rule = next(rule for rule in (wrong, breaks, quits_later) if rule.__name__ in str(machine))
+    line = rule.__code__.co_firstlineno + 2  # a decorator, a head, and the only line
+    assert run.agent.error.endswith(f" (test_errors_in_rules.py:{line})")

@@ -85,6 +85,13 @@ def test_no_such_module(write, tmp_path):
     assert str(tmp_path / "elsewhere") in problem.fix
 
 
+@pytest.mark.parametrize("name", ["", ".rules", "../rules", "rules/"])
+def test_what_names_no_module(name):
+    problem = problem_of([name])
+    assert problem.what == f"{name!r} names no module"
+    assert "as in an import" in problem.fix
+
+
 @pytest.mark.parametrize(
     ("text", "what", "line"),
     [

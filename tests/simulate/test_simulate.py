@@ -191,6 +191,8 @@ def test_help(cli):
         (["scenario=story.txt", "spec.local_world_size=2"], "story.txt:1: there is no worker 2"),
         (["scenario=story.txt", "plugins=[no_such_rules]"], "there is no module 'no_such_rules'"),
         (["scenario=story.txt", "~machine.transitions.reform"], "3 problems"),
+        (["scenario=story.txt", "machine=coarse"], "call methods of a SimpleElasticAgent"),
+        (["scenario=story.txt", "--compare", "machine=elastic,coarse"], "a SimpleElasticAgent"),
     ],
 )
 def test_bad_input(write, cli, words, what):
@@ -202,6 +204,12 @@ def test_bad_input(write, cli, words, what):
 
 
 # -- how it ends -----------------------------------------------------------------------------------
+
+
+def test_signals_of_one_moment_come_in_the_order_of_the_lines():
+    """Each of them goes to the front, before whatever else happens then."""
+    run = played("workers 1\nat 5s worker 0 exits 1\nat 5s signal SIGUSR1\nat 5s signal SIGTERM\n")
+    assert [name for name, _ in run.run.path[3:]] == ["other_signal", "told_to_stop", "stopped"]
 
 
 def test_nothing_else_can_happen():

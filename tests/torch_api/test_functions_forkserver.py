@@ -18,7 +18,7 @@ from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
 from elastic_fsm.launchers.choice import check_launcher, make_starter
 from elastic_fsm.launchers.forkserver import ForkServerStarter, python_task
 from elastic_fsm.launchers.local import SubprocessLauncher
-from elastic_fsm.launchers.starters import Streams
+from elastic_fsm.launchers.streams import Streams
 from elastic_fsm.loop import Loop
 from elastic_fsm.sources.exits import Exits
 

@@ -12,6 +12,7 @@ from scripted_agents import DONE, HEALTHY, Handler, Scripted, failed
 
 from elastic_fsm.failures import SignalException
 from elastic_fsm.group import RunResult, WorkerGroup, WorkerState
+from elastic_fsm.hindsight.explain import story_of
 from elastic_fsm.problems import BadInput
 from elastic_fsm.rendezvous.errors import RendezvousGracefulExitError
 
@@ -44,6 +45,13 @@ def test_a_failure_within_the_budget_restarts_the_group(simple, journal, state):
     assert agent.trace == [*FIRST, *AGAIN, "_shutdown(SIGTERM)"]
     assert agent._remaining_restarts == 0
     assert ("restart", "RESTARTING") in journal().path
+
+
+def test_its_failures_are_told_as_such(simple, tmp_path):
+    simple([failed(), HEALTHY, DONE], max_restarts=1).run()
+    story = story_of(next(tmp_path.glob("latest/*/journal.jsonl")))
+    assert [c.kind for c in story.chapters] == ["start", "failure", "work done"]
+    assert [(c.kind, c.restarts_used) for c in story.costs] == [("failure", 1)]
 
 
 @pytest.mark.parametrize("state", [WorkerState.FAILED, WorkerState.UNHEALTHY])

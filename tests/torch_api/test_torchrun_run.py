@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from elastic_fsm.config import compose
+from elastic_fsm.dry_run import describe
 from elastic_fsm.group import WorkerGroup, WorkerSpec
 from elastic_fsm.logs.choice import make_logs_specs
 from elastic_fsm.logs.specs import DefaultLogsSpecs, LogsDest, LogsSpecs, Std
@@ -21,6 +24,7 @@ from elastic_fsm.rendezvous.later import make_handler
 from elastic_fsm.rendezvous.single import SingleNodeHandler
 from elastic_fsm.server import teeing
 from elastic_fsm.server.teeing import Teeing
+from elastic_fsm.testing import Scenario
 
 
 def problems(*words):
@@ -130,6 +134,13 @@ def test_a_handler_is_made_with_all_that_was_said(backend):
     assert made.asked == ["shutdown"]
 
 
+def test_a_dry_run_says_that_ranks_are_agreed_on(backend):
+    words = [f"rendezvous.name={backend}", "rendezvous.endpoint='h:1'", "run_id=j"]
+    text = describe(prepare(compose([*words, "rendezvous.max_nodes=3"]), ["true"]))
+    assert "1 to 3 nodes agree on ranks and addresses; shown is one that is alone" in text
+    assert "agree" not in describe(prepare(compose([]), ["true"]))
+
+
 def test_the_static_handler_gets_this_nodes_number():
     words = ["rendezvous=static", "rendezvous.endpoint='h:1'", "rendezvous.max_nodes=2"]
     values = compose([*words, "rendezvous.node_rank=1", "run_id=j"]).values
@@ -171,6 +182,24 @@ def test_a_run_ends_for_all_nodes_unless_this_one_is_told_to_stop(scene, command
     run = scene.run(str(script), command, argv=[scene.python])
     assert run.out.endswith(said)
     assert ("shut down" in run.out) == ("shut down" in said)
+
+
+FAILS = """
+import elastic_fsm
+
+def fail(parameters):
+    raise elastic_fsm.BadInput.of("no such place")
+
+elastic_fsm.rendezvous_handler_registry.register("mine", fail)
+elastic_fsm.run({"rendezvous": {"name": "mine"}, "spec": {"entrypoint": "true"}})
+"""
+
+
+@pytest.mark.slow
+def test_a_rendezvous_that_fails_is_no_reason_for_more_restarts(scene):
+    run = scene.run(str(scene.write("fails.py", FAILS)), argv=[scene.python])
+    assert "JOINING -> FAILED [no_rendezvous] no rendezvous: BadInput: no such place" in run.err
+    assert "max_restarts" not in run.err
 
 
 @pytest.mark.slow
@@ -289,6 +318,18 @@ def test_one_console_serves_all_attempts_and_is_waited_for_at_the_end(monkeypatc
     assert console.calls.count("close") == (0 if given else 1)
 
 
+def test_an_agent_lets_go_of_its_outputs_once_and_at_the_end():
+    run = Scenario("elastic", max_restarts=1)
+    run.exits(0, code=1, at=10)
+    for rank in (0, 1):
+        run.exits(rank, at=20)
+    asked = []
+    run.agent.outputs.detach = lambda: asked.append("detach")
+    run.agent.outputs.close = lambda: asked.append("close")
+    run.play()
+    assert asked == ["detach", "close"]  # of the first attempt, and of the last with all
+
+
 @pytest.mark.slow
 def test_a_run_with_torchruns_logs(scene):
     words = ["logs=torchrun", "logs.tee='0:1'", "logs.redirects='1:3'", "logs.log_dir=logs"]
@@ -317,7 +358,11 @@ def test_a_log_folder_that_cannot_be_is_bad_input(scene):
     scene.write("plain", "")
     run = scene.run("logs=torchrun", "logs.log_dir=plain", "--", "true")
     assert run.code == 2
-    assert "logs.log_dir: cannot be used: log_dir is a file: plain" in run.err
+    assert "logs.log_dir: 'plain' is a file, not a folder" in run.err
+    assert not (scene.folder / "elastic_runs").exists()
+    run = scene.run("logs=torchrun", "logs.log_dir=/proc/nosuch", "--", "true")
+    assert run.code == 2
+    assert "logs.log_dir: cannot be used: [Errno 2]" in run.err
 
 
 # -- event records -----------------------------------------------------------------------------
@@ -385,3 +430,98 @@ def test_groups_and_specs_know_the_new_values():
     assert prepared.spec.duplicate_stdout_filters == ["a", "b"]
     assert prepared.spec.duplicate_stderr_filters == ["c"]
     assert prepared.planner(Path("x")).node_dir is None
+
+
+# -- the mirrors of torch's functions ----------------------------------------------------------
+
+LAUNCHES = """
+import sys
+from elastic_fsm import ChildFailedError
+from elastic_fsm.distributed.run import main
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+        print("done")
+    except ChildFailedError as error:
+        print(sorted((rank, f.exitcode) for rank, f in error.failures.items()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--standalone", "--nproc-per-node=2", "work.py", "0"], "done\n"),
+        (["work.py", "3"], "[(0, 3)]\n"),
+        (["--run-path", "work.py", "0"], "done\n"),
+        (["--run-path", "work.py", "4"], "[(0, 4)]\n"),
+    ],
+)
+def test_main_launches_and_raises(scene, words, said):
+    scene.write("work.py", "import sys; sys.exit(int(sys.argv[1]))")
+    run = scene.run(str(scene.write("launches.py", LAUNCHES)), *words, argv=[scene.python])
+    assert run.out == said
+
+
+@pytest.mark.slow
+def test_run_path_leaves_an_error_file(scene):
+    scene.write("work.py", "raise ValueError('of mine')")
+    run = scene.run("--run-path", "work.py", verb="torchrun")
+    assert run.code == 1
+    assert "ValueError: of mine" in run.err
+    (file,) = Path(run.report["attempts"][0]["causes"][0]["error_file"]).parents[3].glob("*/*/0/*")
+    assert json.loads(file.read_text())["message"]["message"] == "ValueError: of mine"
+
+
+@pytest.mark.slow
+def test_our_own_values_win_over_torchruns(scene):
+    words = ["--set", "logs=files", "--set", "exit_code=final", "--no-python", "sh", "-c", "exit 7"]
+    run = scene.run(*words, verb="torchrun")
+    assert run.code == 7
+    assert run.log() == ""
+
+
+@pytest.mark.slow
+def test_a_stop_signal_is_1_as_with_torchrun(scene):
+    run = scene.start("--no-python", "sh", "-c", "echo >$BELL; sleep $SLEEP", verb="torchrun")
+    scene.bell.wait()
+    run.signal("SIGTERM")
+    assert run.wait() == 1
+    assert run.path[-1] == "STOPPED"
+
+
+@pytest.mark.slow
+def test_the_first_worker_has_our_standard_input(scene):
+    reader, writer = scene.pipe()
+    run = scene.start("--no-python", "cat", verb="torchrun", stdin=reader)
+
+    os.write(writer, b"words\n")
+    scene.close_fd(writer)
+    assert run.wait() == 0
+    assert run.out == "words\n"
+
+
+@pytest.mark.slow
+def test_two_runs_of_one_id_do_not_hinder_each_other(scene):
+    words = ["--rdzv-id=j", "--no-python", "sh", "-c"]
+    first = scene.start(*words, "echo >$BELL; read _ <$GATE", verb="torchrun")
+    scene.bell.wait()
+    second = scene.run(*words, "true", verb="torchrun")
+    scene.gate.open()
+    assert (first.wait(), second.code) == (0, 0)
+
+
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "from_torchrun.md"
+TYPED = re.findall(r"^\$ (.*)", DOCUMENTATION.read_text(), re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_what_the_documentation_types(scene):
+    scene.write("train.py", "import sys; print(sys.argv[1:])")
+    path = f"{Path(scene.python).parent}:{scene.env['PATH']}"
+    assert len(TYPED) == 3
+    for typed in TYPED:
+        run = scene.run("-c", typed, argv=["sh"], env={"PATH": path})
+        assert run.code == 0, run.err
+    assert run.out.count("['--lr', '0.1']") == 4

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from argparse import ArgumentParser
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from elastic_fsm.distributed import launch as legacy
 from elastic_fsm.distributed import run as mirror
 from elastic_fsm.problems import BadInput
 from elastic_fsm.torchrun import counts, nodes
+from elastic_fsm.torchrun.options import add_launch_options
 from elastic_fsm.torchrun.printing import describe, overrides
 from elastic_fsm.torchrun.translation import translate
 
@@ -441,6 +443,30 @@ def test_only_what_is_needed_is_loaded():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr == "[]\n"
+
+
+def ways_to_say(parser):
+    """By option as it is called in the program: its spellings, default and choices."""
+    return {
+        action.dest: (sorted(action.option_strings), action.default, action.nargs, action.choices)
+        for action in parser._actions
+        if action.dest not in ("help", "numa_binding")
+    }
+
+
+@pytest.mark.torch
+def test_the_options_are_torchs():
+    run = pytest.importorskip("torch.distributed.run")
+    assert ways_to_say(mirror.get_args_parser()) == ways_to_say(run.get_args_parser())
+
+
+def test_every_option_is_in_the_documentation():
+    text = (Path(__file__).parents[2] / "docs" / "from_torchrun.md").read_text()
+    parser = mirror.get_args_parser()
+    add_launch_options(parser)
+    options = {option for action in parser._actions for option in action.option_strings}
+    named = {option for option in options if f"`{option}" in text}
+    assert {option for option in options if "_" not in option} - named == {"-h", "--help"}
 
 
 def test_options_of_the_rendezvous():
