@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_DIR ?= elastic_runs/demo
 
-.PHONY: help demo test test-pythons test-3.12 test-3.13 lint format types pages machine-pages docs package benchmarks clean
+.PHONY: help demo test test-all test-3.12 test-3.13 lint format types pages machine-pages docs package benchmarks clean
 
 help:
 	@echo "make demo        four workers train, one crashes, the run resumes"
@@ -44,10 +44,11 @@ $(XSTATE): tests/graph/xstate/package-lock.json
 test: $(VENV)/.test $(XSTATE)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# The other Pythons, where they are found; there is one torch build only, so its tests are left out.
-test-pythons:
-	$(MAKE) --jobs=2 --output-sync=target test-3.12 test-3.13
+# Side by side with the other Pythons, where they are found.
+test-all:
+	$(MAKE) --jobs=3 --output-sync=target test test-3.12 test-3.13
 
+# There is one torch build only, so its tests are left out.
 test-3.12 test-3.13: test-%: $(XSTATE)
 	@python=; for candidate in python$* $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$*.*/bin/python; do \
 	  if $$candidate -c '' 2>/dev/null; then python=$$candidate; fi; \

@@ -60,6 +60,8 @@ class SubprocessLauncher(Launcher):
     ``exits`` tells their ends. ``kill_timeout`` is the time in seconds from SIGKILL to giving
     up. ``sole_owner`` says that the process has no other children than the launcher's, but for
     ``bystanders``: pids that are left alone, looked at each time anew.
+
+    Raises ``OSError`` where the processes that it needs itself cannot be started.
     """
 
     def __init__(
@@ -81,13 +83,12 @@ class SubprocessLauncher(Launcher):
         self._stop: Stop | None = None
         self._oom_kills: int | None = None
         self._look: Timer | None = None
+        self._guardian: Guardian | None = Guardian(self._mark, exits)
         self._strays = Strays(self._mark, sole_owner=sole_owner)
         self._strays.adopt()
-        self._guardian: Guardian | None = Guardian(self._mark, exits)
         self._bystanders = bystanders
         self._results = Results()
         self._starter = starter or CommandStarter()
-        self._starter.open(self.marking)
         self._births = Births(
             loop,
             self._starter,
@@ -95,6 +96,11 @@ class SubprocessLauncher(Launcher):
             on_failed=self._post_failed_start,
             on_done=self._post_started,
         )
+        try:
+            self._starter.open(self.marking)
+        except OSError:  # no more processes: this one must be again what it was before
+            self.close()
+            raise
 
     def start(self, plan: LaunchPlan) -> None:
         """See :meth:`Launcher.start`."""

@@ -241,7 +241,7 @@ def test_many_different_causes_and_attempts_fit_on_a_screen():
     report = report_of(run)
     lines = render(report).splitlines()
     assert len(lines) < 40
-    assert [line for line in lines if "cause" in line][0].endswith("exited with 1")
+    assert next(line for line in lines if "cause" in line).endswith("exited with 1")
     assert "  failed otherwise: ranks 4-63; how is in the report file" in lines
     first = lines.index("  30 attempts before these: in the report file")
     assert lines[first + 1] == "  attempt 30: rank 0 exited with 1"

@@ -16,6 +16,7 @@ from elastic_fsm.events import Event
 from elastic_fsm.launchers import guardian, procfs, stopping
 from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
 from elastic_fsm.launchers.local import SubprocessLauncher
+from elastic_fsm.launchers.starters import CommandStarter
 from elastic_fsm.loop import Loop
 from elastic_fsm.sources.exits import Exits
 
@@ -447,6 +448,19 @@ def test_close_ends_everything_at_once(stage, launcher, scene):
     assert before
     assert not _is_subreaper()
     assert not os.path.exists(f"/proc/{helper}")
+
+
+class _NoMoreProcesses(CommandStarter):
+    def open(self, marking) -> None:
+        raise BlockingIOError("no more processes")
+
+
+def test_a_launcher_that_cannot_be_made_leaves_nothing_behind(stage):
+    children = procfs.children_of(os.getpid())
+    with pytest.raises(BlockingIOError):
+        stage.set_up(starter=_NoMoreProcesses())
+    assert not _is_subreaper()
+    assert procfs.children_of(os.getpid()) == children
 
 
 def _is_subreaper() -> bool:
