@@ -25,7 +25,7 @@ myst_heading_anchors = 4
 nitpicky = True
 nitpick_ignore_regex = [
     # Halves of types that Sphinx does not parse, type variables, the standard library.
-    ("py:class", r".*\[.*|(.*\.)?[FPR]|signal\.Signals|pathlib\.Path"),
+    ("py:class", r".*\[.*|(.*\.)?[FPR]|signal\.Signals|(pathlib\.)?Path"),
     # What is not on the page of the API: for readers of the code.
     ("py:.*", r"Machine(Spec)?|Diagram|Layer|Clock|OnExit|FileTimerRequest|_get_error_file_path"),
 ]

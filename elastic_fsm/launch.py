@@ -12,7 +12,7 @@ from elastic_fsm.outputs import make_files
 from elastic_fsm.preparing import prepare, preview
 from elastic_fsm.rendezvous.choice import is_standalone
 from elastic_fsm.rundir import cannot_be_written, open_agent_dir, open_run_dir
-from elastic_fsm.session import Session
+from elastic_fsm.session import PATIENCE, Session
 from elastic_fsm.watchdogs import check_environment
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from elastic_fsm.scenario.script import Script
 
 __all__ = ["execute", "run"]
-
-_PATIENCE = 5.0
-"""Seconds that a console gets to take the last lines, where it must not hold up the end."""
 
 
 def run(config: Any) -> RunResult:
@@ -64,9 +61,9 @@ def execute(
         _make_first_files(prepared, folder)
         _start(console)
         result = Session(prepared, folder, console, injected).run(sole_owner=sole_owner)
-        console.close(_PATIENCE if result.state is WorkerState.STOPPED else None)
+        console.close(PATIENCE if result.state is WorkerState.STOPPED else None)
     finally:
-        console.close(_PATIENCE)
+        console.close(PATIENCE)
         folder.release()
     return result
 

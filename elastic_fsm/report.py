@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from elastic_fsm.group import RunResult, WorkerExit
     from elastic_fsm.history import Attempt
 
-__all__ = ["Report", "make_report", "render"]
+__all__ = ["Report", "advice", "make_report", "render"]
 
 _WIDTH = 78
 _LONGEST_LINE = 500
@@ -111,6 +111,18 @@ def _consequence(ended: WorkerExit) -> dict[str, Any]:
         "signal": signal_name(ended.exit_code),
         "time": ended.time,
     }
+
+
+def advice(agent: Agent, result: RunResult) -> str:
+    """What the user may do about a failure, if it was the budget that ended the run."""
+    allowed = agent.group.spec.max_restarts
+    if (
+        result.state is not WorkerState.FAILED
+        or not result.failures  # of the agent's own, or of the nodes': a restart is no help
+        or agent.restarts_used < allowed
+    ):
+        return ""
+    return f"to restart the group after such a failure: spec.max_restarts={max(1, 2 * allowed)}"
 
 
 # -- as text -----------------------------------------------------------------------------------

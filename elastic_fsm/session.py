@@ -26,7 +26,7 @@ from elastic_fsm.narration import because, state_change
 from elastic_fsm.outputs import WorkerOutputs, console_prefix
 from elastic_fsm.rendezvous.choice import is_standalone
 from elastic_fsm.rendezvous.standalone import Standalone
-from elastic_fsm.report import make_report, render
+from elastic_fsm.report import advice, make_report, render
 from elastic_fsm.sources.commands import Commands
 from elastic_fsm.sources.exits import Exits
 from elastic_fsm.sources.signals import Signals
@@ -50,9 +50,13 @@ if TYPE_CHECKING:
     from elastic_fsm.sources.base import Source
     from elastic_fsm.telemetry.command_line import RunRecords
 
-__all__ = ["Session"]
+__all__ = ["PATIENCE", "Session"]
 
-_PATIENCE = 5.0
+PATIENCE = 2.0
+"""Seconds that a console gets to take the last lines where it must not hold up the end: twice,
+for what came before the report and for the report; with the usual grace that is less than the
+30 s after which cluster managers kill the agent."""
+
 # Ways of logging in which a worker may write to the terminal itself, and no status line fits.
 _PASSING = ("terminal", "torchrun")
 _NO_PROC = (
@@ -128,7 +132,7 @@ class Session:
         finally:
             signals.close()
             loop.close()
-        self._show_report(agent, report, _hint(agent, result))
+        self._show_report(agent, report, advice(agent, result))
         return result
 
     def _signals(self, loop: Loop) -> Signals:
@@ -259,7 +263,7 @@ class Session:
     def _show_report(self, agent: Agent, report: Report, hint: str) -> None:
         self.console.status(None)
         # A console that takes nothing must not keep an agent that was told to stop.
-        self.console.drain(_PATIENCE if agent.ending_signal else None)
+        self.console.drain(PATIENCE if agent.ending_signal else None)
         if isinstance(self.outputs, WorkerOutputs):
             self.outputs.discard_passing()
         files = {"report": self.folder.report, "journal": self.folder.journal}
@@ -288,14 +292,3 @@ def _status(agent: Agent) -> str:
         f"{agent.machine.state.name} · {len(group.alive)}/{group.spec.local_world_size} workers · "
         f"{left} restarts left · {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     )
-
-
-def _hint(agent: Agent, result: RunResult) -> str:
-    if (
-        result.state is not WorkerState.FAILED
-        or not result.failures  # of the agent's own, or of the nodes': a restart is no help
-        or agent.restarts_used < agent.group.spec.max_restarts
-    ):
-        return ""
-    more = max(1, 2 * agent.group.spec.max_restarts)
-    return f"to restart the group after such a failure: spec.max_restarts={more}"

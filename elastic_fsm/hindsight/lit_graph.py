@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from elastic_fsm.graph.drawing import Drawing, read_spec
@@ -26,4 +27,5 @@ def lit_graph(journal: JournalFile) -> str | None:
     if svg is None:
         return None
     text = svg.decode()
-    return text[text.index("<svg") :]
+    # Nobody refers to the ids, and a page may hold the graphs of several nodes.
+    return re.sub(r' id="[^"]*"', "", text[text.index("<svg") :])

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import secrets
 import signal as signals
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.events import Event
 from elastic_fsm.launchers.base import Launcher
 from elastic_fsm.launchers.births import Births
 from elastic_fsm.launchers.guardian import Guardian
-from elastic_fsm.launchers.oom import explain_sigkill, oom_kills
+from elastic_fsm.launchers.oom import oom_kills
 from elastic_fsm.launchers.results import Results
+from elastic_fsm.launchers.running import Running
 from elastic_fsm.launchers.starters import CommandStarter
-from elastic_fsm.launchers.stopping import Stop, signal_group
+from elastic_fsm.launchers.stopping import Stop
 from elastic_fsm.launchers.strays import Strays
 from elastic_fsm.launchers.streams import Streams
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from elastic_fsm.launchers.base import ExitWatcher, LaunchPlan, WorkerPlan
-    from elastic_fsm.launchers.starters import Child, Starter
+    from elastic_fsm.launchers.starters import Starter
     from elastic_fsm.loop import Loop, Timer
 
 __all__ = ["MARK", "SubprocessLauncher"]
@@ -33,25 +34,6 @@ MARK = "ELASTIC_FSM_WORKER"
 
 _CLOSE_SECONDS = 5.0
 _ORPHANS_SECONDS = 1.0
-_ASKED_FOR = "sent by the agent, as the machine or a scenario asked"
-_CODE_IS_LOST = (
-    "its real exit code is lost: something else in this program has reaped it "
-    "(a wait for any child, or SIGCHLD is ignored)"
-)
-
-
-class _Process:
-    """A worker that was started and has not been reaped."""
-
-    __slots__ = ("child", "exit_code", "plan", "stopped_by_agent", "told", "told_why")
-
-    def __init__(self, plan: WorkerPlan, child: Child) -> None:
-        self.plan = plan
-        self.child = child
-        self.exit_code: int | None = None
-        self.stopped_by_agent = False
-        self.told = ""  # the last signal that it was sent without being stopped
-        self.told_why = ""
 
 
 class SubprocessLauncher(Launcher):
@@ -78,7 +60,7 @@ class SubprocessLauncher(Launcher):
         self._exits = exits
         self._kill_timeout = kill_timeout
         self._mark = secrets.token_hex(8)
-        self._processes: dict[int, _Process] = {}
+        self._processes: dict[int, Running] = {}
         self._attempt = -1
         self._stop: Stop | None = None
         self._oom_kills: int | None = None
@@ -122,28 +104,18 @@ class SubprocessLauncher(Launcher):
     def signal(self, signal: str, local_rank: int | None = None, *, why: str = "") -> int:
         """See :meth:`Launcher.signal`."""
         chosen = [
-            pid
-            for pid, process in self._processes.items()
-            if local_rank in (None, process.plan.local_rank) and self._is_alive(pid)
+            process
+            for process in self._processes.values()
+            if local_rank in (None, process.plan.local_rank) and process.is_alive()
         ]
-        for pid in chosen:
-            self._processes[pid].told = signal
-            self._processes[pid].told_why = why or _ASKED_FOR
-            signal_group(pid, signals.Signals[signal])
+        for process in chosen:
+            process.tell(signal, why)
         return len(chosen)
 
     def kill(self) -> None:
         """See :meth:`Launcher.kill`."""
         if self._stop is not None:
             self._stop.kill()
-
-    def _explain(self, process: _Process, exit_code: int) -> str:
-        """Where a deadly signal may have come from, or why an exit code means nothing."""
-        if process.told and exit_code == -signals.Signals[process.told]:
-            return process.told_why
-        if exit_code == -signals.SIGKILL:
-            return explain_sigkill(self._oom_kills, oom_kills())
-        return _CODE_IS_LOST if _is_reaped(process.child.pid) else ""
 
     def child_ended(self) -> None:
         """Perhaps an orphan of a worker, which nobody else would reap: look, a second later.
@@ -188,7 +160,7 @@ class SubprocessLauncher(Launcher):
         with ExitStack() as files:
             env = {**os.environ, **worker.env, **self.marking}
             child = self._starter.start(worker, env, Streams.of(worker, files))
-        self._processes[child.pid] = _Process(worker, child)
+        self._processes[child.pid] = Running(worker, child)
         if self._guardian is not None:
             self._guardian.add(child.pid)
         self._exits.watch(child.pid, self._ended)
@@ -216,7 +188,7 @@ class SubprocessLauncher(Launcher):
         stopped = process.stopped_by_agent
         rank = process.plan.local_rank
         unreadable = self._results.take(rank, process.child.outcome, exit_code)
-        reason = unreadable or ("" if stopped else self._explain(process, exit_code))
+        reason = unreadable or ("" if stopped else process.explain(exit_code, self._oom_kills))
         self._post_exit(
             rank,
             pid,
@@ -228,20 +200,9 @@ class SubprocessLauncher(Launcher):
             self._stop.advance()
 
     def _note_who_is_alive(self) -> None:
-        """Only those that are alive now are later called stopped by the agent.
-
-        The kernel may know of ends that the loop has not been told yet.
-        """
-        for pid, process in self._processes.items():
-            process.stopped_by_agent = self._is_alive(pid)
-
-    def _is_alive(self, pid: int) -> bool:
-        if self._processes[pid].exit_code is not None:
-            return False
-        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        with suppress(ChildProcessError):
-            return os.waitid(os.P_PID, pid, flags) is None
-        return False
+        """Only those that are alive now are later called stopped by the agent."""
+        for process in self._processes.values():
+            process.stopped_by_agent = process.is_alive()
 
     def _new_stop(self, on_stuck: Any = None) -> Stop:
         def done(stuck: list[int]) -> None:
@@ -299,12 +260,3 @@ class SubprocessLauncher(Launcher):
 
     def _post(self, name: str, **data: Any) -> None:
         self._loop.post(Event(name, data, attempt=self._attempt))
-
-
-def _is_reaped(pid: int) -> bool:
-    """Whether a child that has ended cannot be waited for any more."""
-    try:
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return True
-    return False
