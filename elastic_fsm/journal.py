@@ -12,13 +12,13 @@ are dropped, and only their sums stay.
 
 from __future__ import annotations
 
-import json
 import operator
 import os
 from dataclasses import fields
 from typing import IO, TYPE_CHECKING, Any
 
 from elastic_fsm.facts import Facts
+from elastic_fsm.journal_line import to_line
 from elastic_fsm.machine import ConditionFailed, Ignored
 from elastic_fsm.tally import FORMAT, Tally
 
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from elastic_fsm.machine import Step, Verdict
 
 __all__ = ["FORMAT", "Journal", "describe_step"]
-
-# `json.dumps` makes an encoder for each call when it is given options. Records are made of
-# values that were copied out of events and facts, so there are no circles to look for.
-_encode = json.JSONEncoder(default=str, separators=(",", ":"), check_circular=False).encode
 
 _FACTS = tuple(field.name for field in fields(Facts))
 _values_of = operator.attrgetter(*_FACTS)
@@ -91,7 +87,7 @@ class Journal:
 
     def _append(self, record: Mapping[str, Any]) -> None:
         if self._file is not None:
-            line = _encode(record).encode() + b"\n"
+            line = to_line(record)
             self._attempt(lambda: self._put(line))
 
     def _put(self, line: bytes) -> None:
@@ -110,7 +106,7 @@ class Journal:
         self._part += 1
         self._open(self._path)
         head = self._header | {"part": self._part, "carried": self._tally.to_dict()}
-        self._put(_encode(head).encode() + b"\n")
+        self._put(to_line(head))
         self._size = 0
         dropped = self._part - 1 - self._keep
         if dropped > 0:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from elastic_fsm.journal_line import is_as_written
 from elastic_fsm.journal_shape import fault_of_header, fault_of_record
 from elastic_fsm.problems import BadInput
 from elastic_fsm.tally import FORMAT, Tally
@@ -183,6 +184,8 @@ def _read_part(path: Path) -> _Part | None:
     if not lines:
         return None
     part = _Part(path, parse_header(lines[0], path), torn=bool(rest))
+    if "check" in part.header:
+        part.damaged.append(f"{path}:1: the header was changed after it was written, and is used")
     for number, line in enumerate(lines[1:], start=2):
         record, fault = parse_record(line)
         if fault is None:
@@ -221,11 +224,19 @@ def parse_record(line: bytes) -> tuple[dict[str, Any], str | None]:
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
+    """The line's object; it keeps its ``check`` only where that does not fit the line.
+
+    A line without one, of somebody who knows no checksums, cannot be told from what was written.
+    """
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    if is_as_written(line):
+        value.pop("check", None)
+    return value
 
 
 def _join(newest: Path, parts: list[_Part]) -> JournalFile:

@@ -11,12 +11,27 @@ from elastic_fsm.declaration import Use
 from elastic_fsm.events import Event
 from elastic_fsm.facts import Facts
 from elastic_fsm.journal import FORMAT, Journal, describe_step
+from elastic_fsm.journal_line import is_as_written, to_line
 from elastic_fsm.machine import Ignored, Step, Verdict
 from elastic_fsm.testing import Scenario
 
 
 def lines_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    """What the lines say; each must fit its checksum, which is left out."""
+    lines = path.read_bytes().splitlines()
+    assert all(is_as_written(line) for line in lines if b"check" in line)
+    return [{k: v for k, v in json.loads(line).items() if k != "check"} for line in lines]
+
+
+def test_a_line_is_sealed(tmp_path):
+    line = to_line({"seq": 1, "text": "é"})
+    assert json.loads(line) == {"seq": 1, "text": "é", "check": json.loads(line)["check"]}
+    assert is_as_written(line)
+    assert is_as_written(line.rstrip())
+    assert not is_as_written(line.replace(b'"seq":1', b'"seq":2'))
+    assert not is_as_written(line.replace(b'"check":"', b'"check":"0'))
+    assert not is_as_written(json.dumps(json.loads(line)).encode())
+    assert not is_as_written(b'{"seq":1}')
 
 
 def test_a_header_and_then_numbered_lines_each_at_once(tmp_path):
@@ -25,7 +40,7 @@ def test_a_header_and_then_numbered_lines_each_at_once(tmp_path):
     journal.header({"run_id": "r"})
     assert lines_of(path) == [{"format": FORMAT, "run_id": "r"}]
     journal.write({"a": 1, "odd": Path("x")})
-    assert path.read_bytes().endswith(b'{"seq":1,"a":1,"odd":"x"}\n')
+    assert path.read_bytes().splitlines()[-1].startswith(b'{"seq":1,"a":1,"odd":"x","check":"')
     journal.write({"text": "line\nbreak é \udcff"})
     assert [line.get("seq") for line in lines_of(path)] == [None, 1, 2]
     journal.close()
@@ -82,7 +97,7 @@ def test_a_line_that_was_written_in_part_is_the_last(tmp_path):
     journal.write({"a": 2})
     assert disk.written == b'{"seq'
     assert len(warnings) == 1
-    assert "only 5 of 16 bytes were written" in warnings[0]
+    assert "only 5 of 35 bytes were written" in warnings[0]
 
 
 FACTS = Facts(now=1.0, exit_codes={1: -9})

@@ -60,6 +60,9 @@ def test_a_run_that_is_not_there_is_not_replayed(tmp_path, capsys):
         ("again", {"event": {"name": "backoff_elapsed", "visit": 99}}, "outcome"),
         ("worker_lost", {"seq": 99}, "seq"),
         ("worker_lost", {"facts": {"unheard_of": 1}}, "form"),
+        # Nothing that the machine's step depends on:
+        ("worker_lost", {"facts": {"now": 1.5}}, "check"),
+        ("worker_lost", {"time": 17.0}, "check"),
     ],
 )
 def test_a_changed_line_is_named(eventful, node, capsys, transition, values, field):
@@ -70,6 +73,13 @@ def test_a_changed_line_is_named(eventful, node, capsys, transition, values, fie
     first = out.partition("the first:\n")[2]
     assert first.strip().startswith(f"{node / 'journal.jsonl'}:{number} (seq ")
     assert f"{field}: the journal has" in first
+
+
+def test_a_changed_header_is_named(node, eventful, capsys):
+    path = node / "journal.jsonl"
+    path.write_text(path.read_text().replace('"host":"node-0"', '"host":"node-1"', 1))
+    assert run_command_line(["replay", str(node)]) == 1
+    assert f"{path}:1: the header was changed after it was written" in capsys.readouterr().out
 
 
 def test_a_line_that_was_taken_out_is_noticed(eventful, node, capsys):
@@ -152,6 +162,7 @@ def test_plugins_are_found_where_the_run_found_them(tmp_path, play, node, monkey
     path = node / "journal.jsonl"
     header, *rest = path.read_text().splitlines(keepends=True)
     named = json.loads(header) | {"plugins": {"my_rules_for_replay": str(source)}}
+    del named["check"]
     path.write_text(json.dumps(named) + "\n" + "".join(rest))
     monkeypatch.setattr("sys.path", [p for p in __import__("sys").path if p != str(folder)])
     text, agrees = replay_node(node)
@@ -163,6 +174,7 @@ def test_a_plugin_from_nowhere_is_looked_for_among_what_is_installed(eventful, n
     path = node / "journal.jsonl"
     header, *rest = path.read_text().splitlines(keepends=True)
     named = json.loads(header) | {"plugins": {"a.rule_of_nobody": file}}
+    del named["check"]
     path.write_text(json.dumps(named) + "\n" + "".join(rest))
     with pytest.raises(BadInput, match=r"there is no module 'a\.rule_of_nobody'"):
         replay_node(node)

@@ -1,0 +1,30 @@
+"""A line of the journal: one JSON object, sealed with a checksum of itself."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["is_as_written", "to_line"]
+
+# `json.dumps` makes an encoder for each call when it is given options. Records are made of
+# values that were copied out of events and facts, so there are no circles to look for.
+_encode = json.JSONEncoder(default=str, separators=(",", ":"), check_circular=False).encode
+
+_CHECK = b',"check":"%08x"}'
+
+
+def to_line(record: Mapping[str, Any]) -> bytes:
+    """A line, with the CRC-32 of what it is without its last key: nobody edits it unnoticed."""
+    text = _encode(record).encode()
+    return text[:-1] + _CHECK % zlib.crc32(text) + b"\n"
+
+
+def is_as_written(line: bytes) -> bool:
+    """Whether a line ends with the checksum of the rest of it."""
+    text, _, _ = line.rpartition(_CHECK[:10])
+    return line.rstrip(b"\n") == text + _CHECK % zlib.crc32(text + b"}")
