@@ -23,7 +23,7 @@ def check_spec(spec: WorkerSpec) -> None:
         raise ValueError(f"monitor_interval must be more than 0, not {spec.monitor_interval}")
     if not isinstance(spec.role, str):
         raise ValueError(f"role must be text, not {spec.role!r}")
-    if not spec.entrypoint or not (isinstance(spec.entrypoint, str) or callable(spec.entrypoint)):
+    if not (callable(spec.entrypoint) or (isinstance(spec.entrypoint, str) and spec.entrypoint)):
         raise ValueError(
             f"entrypoint must name a program or be a function, not {spec.entrypoint!r}"
         )

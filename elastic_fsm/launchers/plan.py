@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
 from elastic_fsm.launchers.environment import worker_environment
+from elastic_fsm.launchers.macros import macros
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,15 +73,10 @@ class Planner:
 
 def what_to_run(spec: WorkerSpec, local_rank: int) -> dict[str, Any]:
     """The command of a worker, or its function; ``${local_rank}`` is filled in, in text only."""
-
-    def fill_in(argument: Any) -> Any:
-        is_text = isinstance(argument, str)
-        return argument.replace("${local_rank}", str(local_rank)) if is_text else argument
-
     if callable(spec.entrypoint):
-        args = tuple(map(fill_in, spec.args))
+        args = tuple(macros.substitute(spec.args, str(local_rank)))
         return {"argv": (), "function": spec.entrypoint, "args": args}
-    return {"argv": tuple(map(fill_in, command_of(spec)))}
+    return {"argv": tuple(macros.substitute(command_of(spec), str(local_rank)))}
 
 
 def command_of(spec: WorkerSpec) -> list[str]:

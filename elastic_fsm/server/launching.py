@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from elastic_fsm.logs.specs import DefaultLogsSpecs
 from elastic_fsm.rendezvous.handler import RendezvousParameters
 from elastic_fsm.rendezvous.handler_registry import get_rendezvous_handler
 from elastic_fsm.server.local import LocalElasticAgent
+from elastic_fsm.spec_checks import check_seconds
 from elastic_fsm.telemetry.events import record
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ class LaunchConfig:
     of the variable ``TORCH_ELASTIC_SHUTDOWN_TIMEOUT``, else 30. ``overrides`` are not torch's:
     those of the command line, for the machine and all else that is configured.
 
-    Raises ``ValueError`` for numbers that cannot work.
+    Raises ``ValueError`` for values that cannot work.
     """
 
     min_nodes: int
@@ -68,6 +70,10 @@ class LaunchConfig:
     overrides: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.rdzv_configs, MutableMapping):
+            raise ValueError(f"rdzv_configs must be a dict, not {self.rdzv_configs!r}")
+        if not isinstance(self.run_id, str):
+            raise ValueError(f"run_id must be text, not {self.run_id!r}")
         if self.rdzv_timeout != -1:
             self.rdzv_configs["timeout"] = self.rdzv_timeout
         self.rdzv_configs.setdefault("timeout", _RDZV_TIMEOUT)
@@ -75,8 +81,7 @@ class LaunchConfig:
             self.logs_specs = DefaultLogsSpecs()
         if self.shutdown_timeout is None:
             self.shutdown_timeout = _inherited_shutdown_timeout()
-        if self.shutdown_timeout < 0:
-            raise ValueError(f"shutdown_timeout must not be negative: {self.shutdown_timeout}")
+        check_seconds("shutdown_timeout", self.shutdown_timeout)
 
 
 def _inherited_shutdown_timeout() -> float:

@@ -107,9 +107,10 @@ class LocalElasticAgent(SimpleElasticAgent):
 
     @property
     def _is_coarse(self) -> bool:
-        """Whether a subclass takes part in the lifecycle."""
+        """Whether a subclass, or a method set in the object, takes part in the lifecycle."""
         return any(
-            getattr(type(self), name) is not getattr(LocalElasticAgent, name) for name in _LIFECYCLE
+            name in vars(self) or getattr(type(self), name) is not getattr(LocalElasticAgent, name)
+            for name in _LIFECYCLE
         )
 
     def _defaults(self) -> list[str]:

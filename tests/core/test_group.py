@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import PurePath
 
 import pytest
 
@@ -65,11 +66,36 @@ def test_a_world_survives_json():
         ({"max_restarts": -1}, "max_restarts must be at least 0, not -1"),
         ({"entrypoint": None}, "entrypoint must name a program or be a function"),
         ({"entrypoint": ""}, "entrypoint must name a program or be a function"),
+        ({"entrypoint": ["a", "b"]}, "entrypoint must name a program or be a function"),
+        ({"local_world_size": "2"}, "local_world_size must be a whole number, not '2'"),
+        ({"max_restarts": 1.5}, "max_restarts must be a whole number, not 1.5"),
+        ({"monitor_interval": "x"}, "monitor_interval must be a number of seconds, not 'x'"),
+        ({"monitor_interval": 0}, "monitor_interval must be more than 0, not 0"),
+        ({"role": None}, "role must be text, not None"),
+        ({"args": "abc"}, "args must be a list or a tuple, not 'abc'"),
+        ({"args": None}, "args must be a list or a tuple, not None"),
+        ({"rdzv_handler": "c10d"}, "rdzv_handler must be a RendezvousHandler, not 'c10d'"),
+        ({"master_port": "http"}, "master_port must be a whole number, not 'http'"),
+        ({"stdin": 1}, "stdin: there is no local rank 1; they are 0 to 0"),
+        ({"worker_env": {9: {}}}, "worker_env: there is no local rank 9"),
+        ({"env": {"A": 1}}, "env must hold texts, not 'A': 1"),
+        ({"worker_env": {0: {"A=": ""}}}, r"worker_env\[0\]: no environment can hold 'A='"),
     ],
 )
 def test_specs_that_cannot_work(change, message):
     with pytest.raises(ValueError, match=message):
         WorkerSpec(**{"role": "t", "local_world_size": 1, "entrypoint": "x", **change})
+
+
+def test_a_path_and_an_odd_callable_are_entrypoints():
+    class Empty:
+        def __call__(self): ...
+
+        def __len__(self):
+            return 0
+
+    assert WorkerSpec("t", 1, entrypoint=PurePath("/bin/true")).entrypoint == "/bin/true"
+    assert callable(WorkerSpec("t", 1, entrypoint=Empty()).entrypoint)
 
 
 def test_names_of_entrypoints():

@@ -317,3 +317,14 @@ def test_unpickled_results_are_those_of_the_last_attempt(tmp_path):
     assert [type(error) for error in launcher.exceptions().values()] == [ZeroDivisionError]
     exits.close()
     loop.close()
+
+
+def test_a_value_that_would_end_the_agent_is_a_failure(run, method):
+    result = run(work.give_what_leaves, (), start_method=method)
+    assert result.failures[0].message == "its return value cannot be read: SystemExit: 3"
+
+
+def test_an_exception_that_cannot_be_shown_is_recorded(run, method):
+    failure = run(work.fail_unprintably, (), start_method=method).failures[0]
+    assert failure.message == "Unprintable: (its text cannot be shown)"
+    assert isinstance(failure.exception, work.Unprintable)

@@ -118,3 +118,33 @@ def test_the_paths_are_those_of_torch(tmp_path, folder, redirects, tee, ranks):
         text = repr((dest, envs)).replace(str(tmp_path / name), "")
         found.append(re.sub(r"job_\w+", "job_x", text))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "given", [{"redirects": "3"}, {"tee": {0: 5}}, {"tee": None}, {"local_ranks_filter": "0"}]
+)
+def test_what_names_no_streams_or_ranks_is_told_at_once(given):
+    (name,) = given
+    with pytest.raises(ValueError, match=f"{name} must"):
+        DefaultLogsSpecs(os.devnull, **given)
+
+
+def test_numbers_name_streams_too(tmp_path):
+    """So does torch's Std, which is another class."""
+    dest = DefaultLogsSpecs(str(tmp_path), redirects=1, tee={1: 2}).reify(environments())
+    assert Path(dest.stdouts[0]).name == "stdout.log"
+    assert dest.tee_stderrs == {1: dest.stderrs[1]}
+
+
+def test_a_run_id_is_no_path(tmp_path):
+    specs = DefaultLogsSpecs(str(tmp_path))
+    dest = specs.reify(environments(TORCHELASTIC_RUN_ID="team/job"))
+    assert Path(dest.error_files[0]).parents[2].name.startswith("team_job_")
+
+
+def test_the_folder_of_a_run_may_be_set(tmp_path):
+    """Some subclasses of agents do, for stages of their own."""
+    specs = DefaultLogsSpecs(str(tmp_path))
+    specs._run_log_dir = str(tmp_path)
+    dest = specs.reify(environments())
+    assert Path(dest.error_files[0]).parents[1] == tmp_path / "attempt_0"

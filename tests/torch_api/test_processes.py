@@ -311,3 +311,36 @@ def test_torchs_module_paths():
         assert all(getattr(module, name) for name in module.__all__)
     theirs = pytest.importorskip("torch.distributed.elastic.multiprocessing")
     assert set(theirs.__all__) <= set(mirror.__all__)
+
+
+def test_those_that_were_stopped_before_anybody_waited_count_as_failed(start, scene):
+    """As torch's do for programs: a loop of a subclass's own looks at its workers once more."""
+    context = start("sh", *shells(WAITS, WAITS))
+    scene.bell.wait(2)
+    context.close()
+    result = context.wait(0)
+    assert [failure.exitcode for failure in result.failures.values()] == [-15, -15]
+    assert context.wait() is result
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"args": {}, "envs": {}}, RuntimeError, "args must be for the local ranks"),
+        ({"args": [(), ()]}, RuntimeError, "args must be for the local ranks 0 to 1"),
+        ({"args": {0: "a", 1: ()}}, ValueError, r"args\[0\] must be a tuple, not 'a'"),
+        ({"entrypoint": None}, ValueError, "entrypoint must name a program or be a function"),
+        ({"envs": {0: {"A": 1}, 1: {}}}, ValueError, r"envs\[0\] must hold texts, not 'A': 1"),
+        ({"envs": {0: {}, 1: {"A=": ""}}}, ValueError, "no environment can hold 'A='"),
+    ],
+)
+def test_what_cannot_work_is_told_before_anything_starts(tmp_path, given, error, message):
+    values = {
+        "name": "trainer",
+        "entrypoint": "/bin/true",
+        "args": {0: (), 1: ()},
+        "envs": {0: {}, 1: {}},
+        "logs_specs": DefaultLogsSpecs(os.devnull),
+    }
+    with pytest.raises(error, match=message):
+        start_processes(**{**values, **given})

@@ -1,0 +1,7 @@
+"""The names of ``torch.distributed.elastic.utils``."""
+
+from __future__ import annotations
+
+from elastic_fsm.launchers.macros import macros
+
+__all__ = ["macros"]
