@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -214,7 +215,7 @@ def test_orphans_that_end_by_themselves_do_not_pile_up(scene):
     run = scene.start("--", "sh", "-c", "for i in 1 2 3 4 5; do (sleep 0 &); done; " + WAIT)
     scene.bell.wait()
     ended = time.monotonic() + 20
-    while zombies := [c for c in psutil.Process(run.pid).children() if c.status() == "zombie"]:
+    while zombies := zombies_below(run.pid):
         assert time.monotonic() < ended, zombies
         select.select([], [], [], 0.05)  # nothing tells when a zombie is gone
     scene.gate.open()
@@ -228,12 +229,20 @@ elastic_fsm.run({"spec": {"entrypoint": "sh", "args": ["-c", script]}})
 """
 
 
+def zombies_below(pid):
+    found = []
+    for child in psutil.Process(pid).children():
+        with suppress(psutil.NoSuchProcess):  # reaped at this moment
+            found += [child] if child.status() == "zombie" else []
+    return found
+
+
 def test_nor_in_a_program_of_the_users_own(scene):
     scene.write("program.py", PROGRAM)
     run = scene.start("program.py", argv=[sys.executable], env={"THEN": WAIT})
     scene.bell.wait()
     ended = time.monotonic() + 20
-    while zombies := [c for c in psutil.Process(run.pid).children() if c.status() == "zombie"]:
+    while zombies := zombies_below(run.pid):
         assert time.monotonic() < ended, zombies
         select.select([], [], [], 0.05)  # nothing tells when a zombie is gone
     scene.gate.open()

@@ -225,7 +225,7 @@ def test_a_port_that_is_taken_ends_the_run(agent_of, port, kind):
 @pytest.mark.slow
 def test_elastic_launch_takes_a_server(tmp_path):
     config = LaunchConfig(
-        1, 1, 1, rdzv_backend="static", rdzv_endpoint="127.0.0.1:0", rdzv_configs={"rank": 0},
+        1, 1, 1, rdzv_backend="single",
         logs_specs=DefaultLogsSpecs(os.devnull), overrides=[f"run_dir={tmp_path}"],
     )  # fmt: skip
     server = Server()

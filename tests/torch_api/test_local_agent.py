@@ -107,10 +107,11 @@ def test_a_program_that_fails(agent_of, kind):
 def test_a_stop_signal_leaves_as_an_exception_and_nothing_is_left(agent_of, kind, name):
     number = signal.Signals[name]
     agent = agent_of(local_programs.stops_the_agent, kind, args=(int(number),))
+    before = set(psutil.Process().children(recursive=True))  # such as multiprocessing's tracker
     with pytest.raises(SignalException) as told:
         agent.run()
     assert told.value.sigval is number
-    assert psutil.Process().children(recursive=True) == []
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 @BOTH
