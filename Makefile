@@ -99,7 +99,7 @@ package: $(VENV)/.test
 # Against the package as a user installs it: the tests' own packages would slow its start.
 benchmarks: $(VENV)/.test
 	rm -rf $(VENV)-bench && $(PYTHON) -m venv $(VENV)-bench && $(VENV)-bench/bin/pip install --quiet .
-	$(BIN)/python benchmarks/run_all.py --ours $(VENV)-bench/bin/elastic-fsm
+	$(BIN)/python benchmarks/run_all.py --ours $(abspath $(VENV)-bench/bin/elastic-fsm)
 	$(BIN)/python benchmarks/journal.py
 
 clean:

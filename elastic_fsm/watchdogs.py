@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from elastic_fsm.launchers.local import MARK
 from elastic_fsm.launchers.procfs import read_stat
 from elastic_fsm.problems import BadInput, Problem
-from elastic_fsm.sources.sleepers import Sleepers
-from elastic_fsm.sources.timers import FileTimers, is_taken
 from elastic_fsm.timer import TIMER_FILE
 
 if TYPE_CHECKING:
@@ -71,11 +69,21 @@ def watchdogs(
     """Timers that are read from ``file``, and a look at workers that sleep longer than ``limit``
     seconds; neither where that is empty or 0."""
     found: list[Source] = []
-    if file:
+    if file:  # few runs ask for either
+        from elastic_fsm.sources.timers import FileTimers
+
         found.append(FileTimers(loop, file, group, say))
     if limit:
+        from elastic_fsm.sources.sleepers import Sleepers
+
         found.append(Sleepers(loop, group, limit, _state_of))
     return found
+
+
+def _is_taken(file: str) -> bool:
+    from elastic_fsm.sources.timers import is_taken
+
+    return is_taken(file)
 
 
 def _state_of(pid: int) -> str:
@@ -121,7 +129,8 @@ def _problems() -> Iterator[Problem]:
     except ValueError as error:
         yield Problem(str(error), where="environment", fix="0, or to unset it, means for ever")
     yield from _health_problems()
-    if is_taken(file := timer_file()):
+    file = timer_file()
+    if file and _is_taken(file):
         yield Problem(
             f"{file} is in use: another agent reads it, or it is no pipe",
             where="environment",
