@@ -19,13 +19,10 @@ class WorkerRecords(JournalRecords):
     """An observer that makes its records through the owner's own methods."""
 
     def __init__(self, owner: SimpleElasticAgent) -> None:
-        super().__init__(owner._worker_group, self._write)
+        super().__init__(owner._worker_group, owner._emit)
         self._owner = owner
 
     def __call__(self, record: Mapping[str, Any]) -> None:
         if record.get("outcome") == "step" and record["entered"]:
             self._owner._put_state_metrics(WorkerState(record["worker_state"]))
         super().__call__(record)
-
-    def _write(self, *arguments: Any, **more: Any) -> None:
-        self._owner._record(self._owner._construct_event(*arguments, **more))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import signal
 from contextlib import ExitStack, contextmanager
@@ -20,7 +19,7 @@ from elastic_fsm.machine import load_machine
 from elastic_fsm.narration import state_change
 from elastic_fsm.plugins import rules_for
 from elastic_fsm.problems import BadInput
-from elastic_fsm.rundir import InUse, node_name, open_run_dir
+from elastic_fsm.rundir import node_name, open_agent_dir
 from elastic_fsm.server.fitting import misfits
 from elastic_fsm.server.interrupts import told_to_stop
 from elastic_fsm.sources.signals import Signals
@@ -99,7 +98,8 @@ class Setup:
         Raises :class:`BadInput` when the run directory cannot be used.
         """
         with ExitStack() as opened:
-            folder = self._open_folder(run_id)
+            base, run_id = Path(self.values["run_dir"]), self.values["run_id"] or run_id
+            folder = open_agent_dir(base, run_id, node_name())
             opened.callback(folder.release)
             loop = Loop(SystemClock())
             opened.callback(loop.close)
@@ -111,17 +111,6 @@ class Setup:
             journal.header(self._header(folder))
             with interrupts.engine_serving():
                 yield Running(folder, loop, signals, journal)
-
-    def _open_folder(self, run_id: str) -> RunDir:
-        """A folder of this agent's own: more than one agent of a run may be on this host."""
-        base, node = Path(self.values["run_dir"]), node_name()
-        run_id = self.values["run_id"] or run_id
-        for number in itertools.count(2):
-            try:
-                return open_run_dir(base, run_id, node)
-            except InUse:
-                node = f"{node_name()}.{number}"
-        raise AssertionError("there is always another number")
 
     def _header(self, folder: RunDir) -> dict[str, Any]:
         return journal_header(

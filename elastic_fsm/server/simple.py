@@ -7,7 +7,6 @@ subclass written for it may override any.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -26,6 +25,7 @@ from elastic_fsm.server.interrupts import Interrupts, is_told_to_stop
 from elastic_fsm.spec_checks import check_seconds
 from elastic_fsm.telemetry.events import Event, EventSource, get_logging_handler, record
 from elastic_fsm.telemetry.metrics import put_metric
+from elastic_fsm.telemetry.records import emit_worker_ends, status_record, worker_end
 from elastic_fsm.world import Node
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class SimpleElasticAgent(ElasticAgent):
         for local_rank, worker_id in self._start_workers(worker_group).items():
             worker = worker_group.workers[local_rank]
             worker.id = worker_id
-            self._record(self._construct_event("START", EventSource.WORKER, worker))
+            self._emit("START", EventSource.WORKER, worker)
         worker_group.state = WorkerState.HEALTHY
 
     def _restart_workers(self, worker_group: WorkerGroup) -> None:
@@ -302,7 +302,7 @@ class SimpleElasticAgent(ElasticAgent):
             yield
         finally:
             took = (time.perf_counter() - began) * 1000
-            self._record(self._construct_event(state, EventSource.AGENT, duration_ms=took))
+            self._emit(state, EventSource.AGENT, duration_ms=took)
 
     def get_event_failed(self) -> Event:
         """The agent failed: a record with the exception that is being handled."""
@@ -324,57 +324,31 @@ class SimpleElasticAgent(ElasticAgent):
         worker_pid: int | None = None,
     ) -> Event:
         """A record of the agent or, with ``worker``, of one of its workers."""
-        group, spec = self._worker_group, self._worker_group.spec
-        details: dict[str, Any] = {
-            "group_world_size": group.group_world_size,
-            "entry_point": spec.get_entrypoint_name(),
-        }
-        if worker is not None:
-            details |= {
-                "local_rank": worker.local_rank,
-                "role_rank": worker.role_rank,
-                "role_world_size": worker.role_world_size,
-                "exit_code": exit_code,
-                "worker_pid": worker_pid,
-            }
-        metadata = {
-            "run_id": self._rdzv_handler.get_run_id(),
-            "global_rank": None if worker is None else worker.global_rank,
-            "group_rank": group.group_rank,
-            "worker_id": None if worker is None else str(worker.id),
-            "role": spec.role,
-            "hostname": socket.gethostname(),
-            "state": state,
-            "total_run_time": self._total_execution_time,
-            "rdzv_backend": self._rdzv_handler.get_backend(),
-            "raw_error": raw_error,
-            "metadata": json.dumps(details),
-            "agent_restarts": spec.max_restarts - self._remaining_restarts,
-            "duration_ms": duration_ms,
-        }
-        return Event(f"torchelastic.worker.status.{state}", source, metadata=metadata)
+        return status_record(
+            state,
+            source,
+            self._worker_group,
+            worker,
+            run_id=self._rdzv_handler.get_run_id(),
+            backend=self._rdzv_handler.get_backend(),
+            restarts=self._worker_group.spec.max_restarts - self._remaining_restarts,
+            total_run_time=self._total_execution_time,
+            raw_error=raw_error,
+            duration_ms=duration_ms,
+            exit_code=exit_code,
+            worker_pid=worker_pid,
+        )
+
+    def _emit(self, *arguments: Any, **more: Any) -> None:
+        self._record(self._construct_event(*arguments, **more))
 
     def _record_worker_events(self, result: RunResult) -> None:
         """One record for each worker: how it ended."""
-        for worker in self._worker_group.workers:
-            failure = result.failures.get(worker.global_rank)
-            event = self._construct_event(
-                self._get_worker_state(worker, result),
-                EventSource.WORKER,
-                worker,
-                raw_error=json.dumps(failure.error_file_data) if failure else None,
-                exit_code=failure.exitcode if failure else None,
-                worker_pid=failure.pid if failure else None,
-            )
-            self._record(event)
+        emit_worker_ends(self._worker_group, result, self._emit, self._get_worker_state)
 
     def _get_worker_state(self, worker: Worker, result: RunResult) -> str:
         """SUCCEEDED, FAILED or, of one that the agent stopped, TERMINATED."""
-        if worker.global_rank in result.failures:
-            return WorkerState.FAILED.value
-        if worker.global_rank in result.return_values:
-            return WorkerState.SUCCEEDED.value
-        return "TERMINATED"
+        return worker_end(worker, result)
 
     def _put_state_metrics(self, state: WorkerState) -> None:
         """After each look at the workers."""
