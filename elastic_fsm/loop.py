@@ -129,10 +129,15 @@ class Loop:
     def _run_ready(self, *, wait: bool) -> None:
         timeout = self._until_next_timer() if wait and not self._soon else 0.0
         for key, _ in self.clock.wait(self._selector.select, timeout):
-            key.data()
+            if self._is_watched(key):
+                key.data()
         while self._soon:
             self._soon.popleft()()
         self._fire_timers()
+
+    def _is_watched(self, key: selectors.SelectorKey) -> bool:
+        """False when a callback of the same look has unwatched it; its number may be reused."""
+        return self._selector.get_map().get(key.fileobj) is key
 
     def _until_next_timer(self) -> float | None:
         while self._timers and self._timers[0][2].callback is None:

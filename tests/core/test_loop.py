@@ -124,6 +124,26 @@ def test_descriptors_are_looked_at_before_each_event(loop, pipe):
     assert take(loop, 1) == ["alone"]
 
 
+def test_a_callback_may_unwatch_what_became_readable_at_the_same_time(loop):
+    """As when a command's end is seen together with its last words."""
+    pipes = [os.pipe() for _ in range(2)]
+    called = []
+
+    def readable(mine):
+        called.append(mine)
+        for read, write in pipes:
+            loop.unwatch(read)
+            os.close(read)
+            os.close(write)
+
+    for read, write in pipes:
+        loop.watch(read, lambda mine=read: readable(mine))
+        os.write(write, b"x")
+    loop.post(Event("after"))
+    assert take(loop, 1) == ["after"]
+    assert len(called) == 1
+
+
 def test_calls_are_made_soon_in_order_and_before_the_next_event(loop):
     made = []
     loop.call_soon(lambda: made.append(1))
