@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 project = "elastic_fsm"
 author = "The elastic_fsm developers"
+copyright = author
 root_doc = "README"
 exclude_patterns = ["_build"]
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
@@ -34,6 +35,11 @@ autodoc_member_order = "bysource"
 html_theme = "furo"
 html_title = "elastic_fsm"
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["wide.css"]
+# What a web server shows for the folder.
+templates_path = ["templates"]
+html_additional_pages = {"index": "to_contents.html"}
 
 HERE = Path(__file__).parent
 

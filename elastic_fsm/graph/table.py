@@ -15,7 +15,7 @@ __all__ = ["to_page", "to_table"]
 def to_table(diagram: Diagram, layer: Layer | None = None) -> str:
     """One row for each transition, in the order of the declaration."""
     edges = list(diagram.edges.values())
-    head = ["transition", "from", "event", "if", "to", "actions", "what it means"]
+    head = ["transition", "what it means", "from", "event", "if", "to", "actions"]
     rows = [_edge(edge, diagram) for edge in edges]
     if layer:
         head.insert(1, "")
@@ -35,7 +35,7 @@ def to_page(diagram: Diagram, layer: Layer | None = None) -> str:
 
 
 def _states(diagram: Diagram, layer: Layer | None) -> str:
-    head = ["state", "shows", "enter", "exit", "ignores", "what it means"]
+    head = ["state", "what it means", "shows", "enter", "exit", "ignores"]
     rows = [_state(node, diagram) for node in diagram.nodes.values()]
     if layer:
         head.insert(1, "")
@@ -49,11 +49,11 @@ def _state(node: Node, diagram: Diagram) -> list[str]:
     final = f" (final, exit code: {node.exit_code})" if node.final else ""
     return [
         f"**{node.name}**{first}{final}",
+        node.doc,
         node.group,
         _codes(map(str, node.on_enter)),
         _codes(map(str, node.on_exit)),
         _codes(node.ignores),
-        node.doc,
     ]
 
 
@@ -63,12 +63,12 @@ def _edge(edge: Edge, diagram: Diagram) -> list[str]:
     timer = f" after {_codes(map(str, sorted(map(str, delays))))}" if delays else ""
     return [
         edge.name,
+        edge.doc,
         ", ".join(sources),
         f"{_codes([edge.trigger])}{timer}",
         " and ".join(_codes([guard]) for guard in edge.guards),
         "*stays*" if edge.internal else "*the same, anew*" if edge.again else str(edge.dest),
         _codes(edge.actions),
-        edge.doc,
     ]
 
 

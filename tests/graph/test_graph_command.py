@@ -225,7 +225,7 @@ def test_a_new_page_then_a_stale_one(graph):
     assert graph("machine=fail_fast", "-o", "page.md") == (0, "", "")
     assert graph("--check", "page.md") == (0, "", "")
     page = Path("page.md")
-    page.write_text(page.read_text().replace("| begin | INIT |", "| begin | BEGIN |"))
+    page.write_text(page.read_text().replace("| INIT | `run_", "| BEGIN | `run_"))
     code, _, err = graph("--check", "page.md")
     assert code == 1
     line = (
