@@ -48,7 +48,10 @@ test: $(VENV)/.test $(XSTATE)
 test-all:
 	$(MAKE) --jobs=3 --output-sync=target test test-3.12 test-3.13
 
-# There is one torch build only, so its tests are left out.
+# There is one torch build only, so its tests are left out. Of the others each Python takes its
+# turn: every test runs on 3.11 and on one more. `make test-3.12 SHARE=1/1` runs them all.
+test-3.12: SHARE ?= 1/2
+test-3.13: SHARE ?= 2/2
 test-3.12 test-3.13: test-%: $(XSTATE)
 	@python=; for candidate in python$* $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$*.*/bin/python; do \
 	  if $$candidate -c '' 2>/dev/null; then python=$$candidate; fi; \
@@ -56,7 +59,7 @@ test-3.12 test-3.13: test-%: $(XSTATE)
 	if [ -z "$$python" ]; then echo "no Python $* here, its tests are left out"; exit 0; fi; \
 	$$python -m venv $(VENV)-$* && \
 	$(VENV)-$*/bin/python -m pip install --quiet --editable '.[test]' && \
-	$(VENV)-$*/bin/python -m pytest -q -m 'not torch' $(PYTEST_ARGS)
+	$(VENV)-$*/bin/python -m pytest -q -m 'not torch' --share $(SHARE) $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff format --check .

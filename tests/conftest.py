@@ -3,6 +3,7 @@ agree with its machine."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -15,6 +16,27 @@ from journal_checks import check_all_below, check_played
 from process_harness import Scene
 
 from elastic_fsm.testing import Scenario
+
+
+def pytest_addoption(parser):
+    parser.addoption("--share", default="1/1", help="2/3: the second of each three tests only")
+
+
+@pytest.hookimpl(trylast=True)  # the marks have chosen theirs
+def pytest_collection_modifyitems(config, items):
+    """So that several interpreters can take turns."""
+    part, parts = map(int, config.getoption("--share").split("/"))
+    mine = items[part - 1 :: parts]
+    chosen = {id(item) for item in mine}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
+    items[:] = mine
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_have_their_usual_effect():
+    """Also in a run in the background, for which the shell ignores SIGINT, or under nohup."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)

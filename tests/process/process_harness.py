@@ -22,7 +22,7 @@ import tty
 from contextlib import suppress
 from pathlib import Path
 
-WAIT = 30
+WAIT = 60
 MARK = "PROCESS_TEST_MARK"
 
 
