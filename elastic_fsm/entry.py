@@ -10,6 +10,7 @@ made until then stays, and looking through it again and again is a tenth of the 
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import select
@@ -34,12 +35,20 @@ def enter(*words: str) -> None:
     for number in _STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _leave)
+    atexit.register(_ignore_stops)  # the first to be registered is the last to be called
     # Whoever started us may have blocked them (a thread that takes no signals); no stop would
     # reach us then, nor the workers, which inherit what is blocked.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     from elastic_fsm.cli import run_command_line
 
     sys.exit(run_command_line([*words, *sys.argv[1:]]))
+
+
+def _ignore_stops() -> None:
+    """The exit code is decided. The interpreter, as it shuts down, gives signals back their default
+    effect, and one that comes then would put itself in the place of that code."""
+    for number in _STOPS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _leave(number: int, frame: Any) -> None:
