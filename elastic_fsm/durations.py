@@ -7,10 +7,11 @@ from typing import Any
 
 from elastic_fsm.problems import cut
 
-__all__ = ["parse_duration", "say_duration"]
+__all__ = ["LONGEST", "parse_duration", "say_duration"]
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_LONGEST = 1e10  # three centuries; no timer takes infinity, and null means never
+LONGEST = 1e10
+"""Seconds, three centuries: no timer takes infinity, and null means never."""
 _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)\s*")
 
 
@@ -22,7 +23,7 @@ def parse_duration(value: Any) -> float | None:
     if isinstance(value, str) and (match := _TEXT.fullmatch(value)):
         seconds = float(match[1]) * _UNITS[match[2]]
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if number and 0 <= seconds <= _LONGEST:
+    if number and 0 <= seconds <= LONGEST:
         return float(seconds)
     raise ValueError(f"{cut(value)} is not a duration; give seconds, or 500ms, 30s, 5m, 2h")
 

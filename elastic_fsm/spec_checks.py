@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
     from elastic_fsm.group import WorkerSpec
 
-__all__ = ["check_env", "check_seconds", "check_spec"]
+__all__ = ["check_env", "check_seconds", "check_spec", "check_whole"]
 
 
 def check_spec(spec: WorkerSpec) -> None:
     """Raises ``ValueError`` for the first value that cannot work."""
-    _check_whole("local_world_size", spec.local_world_size, 1)
-    _check_whole("max_restarts", spec.max_restarts, 0)
+    check_whole("local_world_size", spec.local_world_size, 1)
+    check_whole("max_restarts", spec.max_restarts, 0)
     _check_number("monitor_interval", spec.monitor_interval)
     if spec.monitor_interval <= 0:
         raise ValueError(f"monitor_interval must be more than 0, not {spec.monitor_interval}")
@@ -32,7 +32,7 @@ def check_spec(spec: WorkerSpec) -> None:
     if spec.rdzv_handler is not None and not hasattr(spec.rdzv_handler, "next_rendezvous"):
         raise ValueError(f"rdzv_handler must be a RendezvousHandler, not {spec.rdzv_handler!r}")
     if spec.master_port is not None:
-        _check_whole("master_port", spec.master_port, 0)
+        check_whole("master_port", spec.master_port, 0)
     _check_ranks(spec)
     check_env("env", spec.env)
     for rank, env in spec.worker_env.items():
@@ -41,8 +41,10 @@ def check_spec(spec: WorkerSpec) -> None:
 
 def check_seconds(name: str, value: Any) -> None:
     """Raises ``ValueError`` for what is no time to wait for."""
+    from elastic_fsm.durations import LONGEST  # a start that asks for none of these is quicker
+
     _check_number(name, value)
-    if not 0 <= value < math.inf:
+    if not 0 <= value <= LONGEST:
         raise ValueError(f"{name} must not be negative, and must end: {value}")
 
 
@@ -55,7 +57,8 @@ def check_env(name: str, env: Mapping[Any, Any]) -> None:
             raise ValueError(f"{name}: no environment can hold {key!r}: {value!r}")
 
 
-def _check_whole(name: str, value: Any, least: int) -> None:
+def check_whole(name: str, value: Any, least: int) -> None:
+    """Raises ``ValueError`` for what is no whole number, or less than ``least``."""
     try:
         enough = operator.index(value) >= least
     except TypeError:

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from elastic_fsm.loop import Loop
     from elastic_fsm.sources.base import Source
 
-__all__ = ["check_environment", "health_checks", "sleep_limit", "timer_file", "watchdogs"]
+__all__ = [
+    "check_environment",
+    "health_address",
+    "health_checks",
+    "sleep_limit",
+    "timer_file",
+    "watchdogs",
+]
 
 ENABLE = "TORCHELASTIC_ENABLE_FILE_TIMER"
 SLEEP = "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT"
@@ -98,7 +105,7 @@ def health_checks(
 
     Raises ``ValueError`` for a port that is none.
     """
-    address = _health_address()
+    address = health_address()
     if address is None:
         return []
     from elastic_fsm.health import HealthCheck  # it loads an HTTP server
@@ -107,7 +114,11 @@ def health_checks(
     return [HealthCheck(engine, loop, host=host, port=port, asks_loop=asks_loop)]
 
 
-def _health_address() -> tuple[str, int] | None:
+def health_address() -> tuple[str, int] | None:
+    """Where the health check that the environment asks for listens; None when it asks for none.
+
+    Raises ``ValueError`` for a port that is none.
+    """
     text = os.environ.get(PORT, "")
     if not text or MARK in os.environ:  # in a worker it is the outer agent's
         return None
@@ -141,7 +152,7 @@ def _problems() -> Iterator[Problem]:
 def _health_problems() -> Iterator[Problem]:
     fix = f"give {PORT} a port that is free"
     try:
-        address = _health_address()
+        address = health_address()
         if address is not None:
             from elastic_fsm.health import refuse_taken
 

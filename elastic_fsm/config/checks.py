@@ -21,7 +21,7 @@ from elastic_fsm.problems import Problem, cut, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["check", "fill_in", "shapes", "signal_name"]
+__all__ = ["check", "check_stop_signal", "fill_in", "shapes", "signal_name"]
 
 _CHOICES = {
     "exit_code": ("final", "torchrun"),
@@ -113,6 +113,11 @@ def signal_name(value: Any) -> str:
     if name not in signal.Signals.__members__:
         raise ValueError(name)
     return name
+
+
+def check_stop_signal(given: Any, path: str = "") -> Problem | None:
+    """What is wrong with a signal that shall tell the agent to stop."""
+    return next(_signal(given, path, [], _NOT_HEARD), None)
 
 
 def _get(values: dict[str, Any], path: str) -> Any:

@@ -3,7 +3,9 @@
 Runs in the worker, so it imports nothing of the agent. A call comes as two pickles in one file:
 what ``multiprocessing`` needs to find the user's main module, and the function with its
 arguments. The outcome goes into another file: one byte that says what it is, written last, and
-a pickle. Nobody has to read it while the worker lives, so nothing can get stuck.
+a pickle. Nobody has to read it while the worker lives, so nothing can get stuck. A function that
+closes descriptors which are not its own may close that file's, and open one of its own in the
+place: nothing is ever written there.
 """
 
 from __future__ import annotations
@@ -59,12 +61,34 @@ def main(order: int, outcome: int, *inherited: int) -> None:
     load_and_call(os.fdopen(order, "rb"), inherited, outcome)
 
 
+class _Outcome:
+    """The file of the outcome, as long as the descriptor is still that file's."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._was = os.fstat(descriptor)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has closed it, nor put another file in its place."""
+        try:
+            return os.path.samestat(self._was, os.fstat(self._descriptor))
+        except OSError:
+            return False
+
+    def save(self, kind: bytes, thing: Any) -> None:
+        with open(self._descriptor, "wb", closefd=False) as file:
+            file.seek(1)
+            pickle.dump(thing, file, pickle.HIGHEST_PROTOCOL)
+        os.pwrite(self._descriptor, kind, 0)
+
+
 def load_and_call(file: IO[bytes], inherited: Sequence[int], outcome: int) -> None:
     """Import the user's main module if need be, and run the function that the file tells; it is
     closed before, for its arguments may be large."""
     for descriptor in (outcome, *inherited):
         os.set_inheritable(descriptor, False)  # not for the programs that the function starts
-    with _kept(outcome), file:
+    with _kept(_Outcome(outcome)), file:
         loaded = _load(file, inherited)
     if loaded is not None:  # that module may have ended the process in good order
         call(*loaded, outcome)
@@ -90,38 +114,44 @@ def _load(file: IO[bytes], inherited: Sequence[int]) -> tuple[Callable[..., Any]
 
 def call(function: Callable[..., Any], args: Sequence[Any], outcome: int) -> None:
     """Run the function; what it raises is written to the error file, kept, and passed on."""
-    with _kept(outcome):
+    file = _Outcome(outcome)
+    with _kept(file):
         value = record(function)(*args)
-    _save_value(outcome, value)
+    _save_value(file, value)
 
 
 @contextmanager
-def _kept(outcome: int) -> Iterator[None]:
+def _kept(outcome: _Outcome) -> Iterator[None]:
     try:
         yield
     except Exception as error:
         text = "".join(traceback.format_exception(type(error), error, _theirs(error.__traceback__)))
-        with suppress(Exception):  # one that cannot be sent is in the error file all the same
-            _save(outcome, EXCEPTION, (error, text))
+        if outcome.is_open:
+            with suppress(Exception):  # one that cannot be sent is in the error file all the same
+                outcome.save(EXCEPTION, (error, text))
         raise
 
 
 @record
-def _save_value(outcome: int, value: Any) -> None:
+def _save_value(outcome: _Outcome, value: Any) -> None:
+    if not outcome.is_open:
+        if value is not None:  # else nothing is lost
+            raise RuntimeError(
+                f"the return value of {_who()} is lost: its function closed the descriptor that "
+                "takes it; close only what the function has opened, or return nothing"
+            )
+        return
     try:
-        _save(outcome, VALUE, value)
+        outcome.save(VALUE, value)
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        ranks = f"rank {os.environ.get('RANK', '?')} (local rank {os.environ.get('LOCAL_RANK')})"
         kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-        message = f"the return value of {ranks}, of type {kind}, cannot be pickled: {error}"
+        message = f"the return value of {_who()}, of type {kind}, cannot be pickled: {error}"
         raise TypeError(message) from None
 
 
-def _save(outcome: int, kind: bytes, thing: Any) -> None:
-    with open(outcome, "wb", closefd=False) as file:
-        file.seek(1)
-        pickle.dump(thing, file, pickle.HIGHEST_PROTOCOL)
-    os.pwrite(outcome, kind, 0)
+def _who() -> str:
+    rank, local_rank = os.environ.get("RANK", "?"), os.environ.get("LOCAL_RANK")
+    return f"rank {rank} (local rank {local_rank}) on {os.uname().nodename}"
 
 
 def show_only_their_frames() -> None:

@@ -11,6 +11,7 @@ from elastic_fsm.rendezvous.store_waiting import wait_for_keys
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Callable
 
 __all__ = ["pass_exit_barrier"]
 
@@ -25,18 +26,26 @@ def pass_exit_barrier(
     *,
     interval: float = 0.1,
     stop: threading.Event | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> None:
     """Say that this node is done, and wait until all are; each node must call it once.
 
-    Raises ``TimeoutError`` after ``timeout`` seconds, ``Abandoned`` once ``stop`` is set, and
-    what the store raises when it cannot be reached; the agents take none of it for a failure.
-    A signal handler may end the wait with an exception.
+    ``meanwhile`` is called after each look. Raises ``TimeoutError`` after ``timeout`` seconds,
+    ``Abandoned`` once ``stop`` is set, and what the store raises when it cannot be reached; the
+    agents take none of it for a failure. A signal handler may end the wait with an exception.
     """
     number = store.add(f"{_ROOT}/num_members", 1)
     if number == group_world_size:
         store.set(_ALL_CAME, "1")
     try:
-        wait_for_keys(store, [_ALL_CAME], timeout=timeout, interval=interval, stop=stop)
+        wait_for_keys(
+            store,
+            [_ALL_CAME],
+            timeout=timeout,
+            interval=interval,
+            stop=stop,
+            meanwhile=meanwhile,
+        )
     except TimeoutError:
         came = store.add(f"{_ROOT}/num_members", 0)
         raise TimeoutError(

@@ -56,6 +56,10 @@ def _check_name(name: str) -> Iterator[Problem]:
             what = f"the rendezvous {name!r} is PyTorch's, which is not installed"
             fix = "pip install torch; or, for one node, rendezvous=standalone"
             yield Problem(what, path="rendezvous.name", fix=fix)
+        elif name.startswith("etcd") and importlib.util.find_spec("etcd") is None:
+            from elastic_fsm.rendezvous.handler_registry import no_etcd_client
+
+            yield no_etcd_client(name)._replace(path="rendezvous.name")
         return
     from elastic_fsm.rendezvous.handler_registry import known_backends
 

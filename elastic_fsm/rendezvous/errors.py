@@ -7,6 +7,7 @@ name, so that nothing needs to import torch.
 from __future__ import annotations
 
 __all__ = [
+    "KINDS",
     "RendezvousClosedError",
     "RendezvousConnectionError",
     "RendezvousError",
@@ -48,6 +49,9 @@ _IN_WORDS = {
     RendezvousConnectionError: "the rendezvous cannot be reached",
     RendezvousStateError: "the shared state of the rendezvous cannot be read",
 }
+
+KINDS = (*_IN_WORDS, RendezvousGracefulExitError)
+"""All kinds of :class:`RendezvousError`."""
 
 
 def is_kind(error: BaseException, kind: type[RendezvousError]) -> bool:

@@ -7,12 +7,13 @@ by torch's registry, so that whoever replaces one there is honoured here.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.problems import BadInput, did_you_mean
+from elastic_fsm.problems import BadInput, Problem, did_you_mean
 from elastic_fsm.rendezvous.handler import RendezvousHandler, RendezvousParameters
 from elastic_fsm.rendezvous.single import SingleNodeHandler
 
@@ -25,6 +26,7 @@ __all__ = [
     "RendezvousHandlerRegistry",
     "get_rendezvous_handler",
     "known_backends",
+    "no_etcd_client",
     "rendezvous_handler_registry",
 ]
 
@@ -114,8 +116,21 @@ def _create_with_torch(params: RendezvousParameters) -> RendezvousHandler:
             params.local_addr,
             **_with_number(params.config),
         )
-    handler: RendezvousHandler = home.rendezvous_handler_registry.create_handler(params)
+    try:
+        handler: RendezvousHandler = home.rendezvous_handler_registry.create_handler(params)
+    except Exception as error:
+        if type(error).__name__ != "EtcdStubError":  # torch's word for a client that is not there
+            raise
+        raise BadInput([no_etcd_client(params.backend)]) from None
     return handler
+
+
+def no_etcd_client(backend: str) -> Problem:
+    """torch's two backends for etcd speak its older protocol, by a client that torch has not."""
+    return Problem(
+        f"the rendezvous backend {backend!r} needs a client of etcd, which is not installed",
+        fix="pip install python-etcd; the server must be etcd 3.5 or older, with --enable-v2",
+    )
 
 
 def _with_number(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,6 +147,14 @@ def _import_torch(backend: str) -> Any:
         raise BadInput.of(
             f"the rendezvous backend {backend!r} is PyTorch's, which is not installed",
             fix="pip install torch; or, for one node, the backend 'single'",
+        ) from None
+    except ValueError as error:  # torch reads LOGLEVEL, and takes fewer names than we do
+        if "LOGLEVEL" not in os.environ:
+            raise
+        raise BadInput.of(
+            f"PyTorch cannot be loaded: {error}",
+            where="environment",
+            fix="unset LOGLEVEL, or set it to DEBUG, INFO, WARNING or ERROR",
         ) from None
 
 

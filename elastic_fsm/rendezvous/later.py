@@ -6,6 +6,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.rendezvous.ending import shut_down
 from elastic_fsm.rendezvous.handler import RendezvousParameters
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ class LaterHandler:
         self._parameters = parameters
         self._handler: Any = None
 
+    @property
+    def settings(self) -> Any:
+        """Those of the handler, where it has any."""
+        return getattr(self._handler, "settings", None)
+
     def next_rendezvous(self) -> RendezvousInfo:
         """See :meth:`RendezvousHandler.next_rendezvous`; raises also what making it raises."""
         if self._handler is None:
@@ -71,4 +77,4 @@ class LaterHandler:
 
     def _shut_down(self) -> None:
         with suppress(Exception):  # a store that is gone has nobody left to tell
-            self._handler.shutdown()
+            shut_down(self._handler)

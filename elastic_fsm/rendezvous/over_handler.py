@@ -5,8 +5,8 @@ neither may be used by two at a time. A newer question makes it drop the older o
 waits inside the handler, which nobody can interrupt, the newer one begins when it comes back. The
 thread does not keep the process from ending.
 
-While a group runs the thread looks for nodes that wait, and for the end of the round. A handler
-offers no way to be told.
+While a group runs the thread looks for nodes that wait, and for the end of the round, and gives
+signs of life. A handler offers no way to be told.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ import logging
 import math
 import queue
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.events import Event
 from elastic_fsm.rendezvous.barrier_over_store import pass_exit_barrier
 from elastic_fsm.rendezvous.base import Rendezvous
-from elastic_fsm.rendezvous.errors import (
-    RendezvousGracefulExitError,
-    explain,
-    is_kind,
-)
+from elastic_fsm.rendezvous.errors import RendezvousGracefulExitError, is_kind
+from elastic_fsm.rendezvous.heartbeat import Pace, pace_of
+from elastic_fsm.rendezvous.lost_store import as_ours, explain_with
 from elastic_fsm.rendezvous.ports import free_port
 from elastic_fsm.rendezvous.round_over_store import RoundOverStore
 from elastic_fsm.rendezvous.store_waiting import Abandoned
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from elastic_fsm.loop import Loop
+    from elastic_fsm.rendezvous.errors import RendezvousError
     from elastic_fsm.rendezvous.handler import RendezvousInfo
     from elastic_fsm.world import Node, World
 
@@ -46,9 +46,11 @@ _PATIENCE = 2.0
 class HandlerRendezvous(Rendezvous):
     """Joins, watches and leaves through ``handler``; looks every ``interval`` seconds.
 
+    ``pace`` is that of the heartbeats, by default what the handler's settings say.
     The workers' meeting place is new in each round. ``store`` is that of the current round, None
-    before the first. ``tell`` is told what is not worth an event. The handler is not shut down:
-    that ends the run for all nodes, and is for whoever made it to decide.
+    before the first; ``error`` is what became of the last joining, None where that went well.
+    ``tell`` is told what is not worth an event. The handler is not shut down: that ends the run
+    for all nodes, and is for whoever made it to decide.
     """
 
     def __init__(
@@ -57,13 +59,16 @@ class HandlerRendezvous(Rendezvous):
         handler: Any,
         *,
         interval: float = 0.1,
+        pace: Pace | None = None,
         find_port: Callable[[str], int] = free_port,
         tell: Callable[[str], object] = _LOGGER.warning,
     ) -> None:
         self.store: Any = None
+        self.error: RendezvousError | None = None
         self._loop = loop
         self._handler = handler
         self._interval = interval
+        self._pace = pace
         self._find_port = find_port
         self._tell = tell
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -119,14 +124,28 @@ class HandlerRendezvous(Rendezvous):
         except Abandoned:
             return
         except Exception as error:
-            self._post(_answer_to(error), attempt)
+            self._post(self._answer_to(error), attempt)
             return
+        self.error = None
         self._post(Event("rendezvous_completed", {"world": world.to_dict()}), attempt)
         self._watch(attempt, stop)
 
+    def _answer_to(self, error: Exception) -> Event:
+        if is_kind(error, RendezvousGracefulExitError):
+            return Event("run_finished")
+        reason = self._explain(error)
+        self.error = as_ours(error, reason)
+        return Event("rendezvous_failed", {"reason": reason})
+
+    def _explain(self, error: Exception) -> str:
+        return explain_with(self.store, error)
+
     def _agree(self, node: Node, stop: threading.Event) -> World:
         self._info = info = self._next_rendezvous()
-        self._round = RoundOverStore(info)  # first of all, so that it is ended if nothing comes
+        pace = self._pace or pace_of(self._handler)
+        self._interval = min(self._interval, pace.interval)
+        # First of all, so that it is ended if nothing comes.
+        self._round = RoundOverStore(info, pace)
         if stop.is_set():
             raise Abandoned
         world = self._round.exchange(node, self._next_number, find_port=self._find_port, stop=stop)
@@ -150,8 +169,8 @@ class HandlerRendezvous(Rendezvous):
                 news = self._news()
             except Exception as error:
                 if not trouble:
-                    self._tell(f"the rendezvous cannot be watched: {explain(error)}")
-                trouble = explain(error)
+                    self._tell(f"the rendezvous cannot be watched: {self._explain(error)}")
+                trouble = self._explain(error)
                 continue
             if news and news != told:
                 self._post(Event("membership_changed", {"reason": news}), attempt)
@@ -160,6 +179,7 @@ class HandlerRendezvous(Rendezvous):
     def _news(self) -> str:
         """Why the group should form anew; empty while it should not."""
         assert self._round is not None
+        self._beat()
         waiting = self._handler.num_nodes_waiting()
         if waiting > 0:
             return f"nodes that wait to join: {waiting}"
@@ -176,12 +196,24 @@ class HandlerRendezvous(Rendezvous):
                     math.inf,  # how long is for the machine to say
                     interval=self._interval,
                     stop=stop,
+                    meanwhile=self._beat,
                 )
         except Abandoned:
+            self._rest()
             return
         except Exception as error:
-            data = {"reason": f"the other nodes cannot be asked: {explain(error)}"}
+            data = {"reason": f"the other nodes cannot be asked: {self._explain(error)}"}
         self._post(Event("barrier_passed", data), attempt)
+
+    def _beat(self) -> None:
+        if self._round is not None:
+            self._round.beat()
+
+    def _rest(self) -> None:
+        """This node is done, and waits for the others no longer: they need not miss it."""
+        with suppress(Exception):  # a store that is gone has nobody left to tell
+            if self._round is not None:
+                self._round.rest()
 
     def _leave(self, _: threading.Event) -> None:
         self._end_round("a node left")
@@ -192,13 +224,7 @@ class HandlerRendezvous(Rendezvous):
             if ended is not None:
                 ended.end(reason)
         except Exception as error:
-            self._tell(f"the other nodes cannot be told: {explain(error)}")
+            self._tell(f"the other nodes cannot be told: {self._explain(error)}")
 
     def _post(self, event: Event, attempt: int) -> None:
         self._loop.post(Event(event.name, event.data, attempt=attempt))
-
-
-def _answer_to(error: Exception) -> Event:
-    if is_kind(error, RendezvousGracefulExitError):
-        return Event("run_finished")
-    return Event("rendezvous_failed", {"reason": explain(error)})

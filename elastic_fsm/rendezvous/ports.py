@@ -7,7 +7,7 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
-__all__ = ["free_port"]
+__all__ = ["free_port", "why_not_served"]
 
 _CANDIDATES = range(20000, 32768)
 _TRIES = 200
@@ -26,6 +26,25 @@ def free_port(address: str) -> int:
         if port not in ephemeral and _can_bind(address, port):
             return port
     return _any_port(address)
+
+
+def why_not_served(port: int) -> str:
+    """Why nobody could begin to serve at ``port`` now, in the system's words; else empty.
+
+    Connections of an earlier server that only linger are no hindrance, as they are none for the
+    store that worker rank 0 serves.
+    """
+    both = socket.has_dualstack_ipv6()
+    family, everywhere = (socket.AF_INET6, "::") if both else (socket.AF_INET, "")
+    with closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if both:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        try:
+            probe.bind((everywhere, port))
+        except OSError as error:
+            return str(error.strerror)
+    return ""
 
 
 def _ephemeral_ports() -> range:

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["Abandoned", "store_timeout", "wait_for_keys"]
 
@@ -39,8 +39,11 @@ def wait_for_keys(
     timeout: float | None = None,
     interval: float = 0.1,
     stop: threading.Event | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> None:
     """Wait until all the keys are there; look at least every ``interval`` seconds.
+
+    ``meanwhile`` is called after each look.
 
     Raises ``TimeoutError`` after ``timeout`` seconds (None: the store's own), and
     :class:`Abandoned` once ``stop`` is set. A signal handler may end it with an exception.
@@ -52,6 +55,7 @@ def wait_for_keys(
     while not store.check(list(keys)):
         if time.monotonic() >= limit:
             raise TimeoutError(f"nobody wrote {_missing(store, keys)} within {seconds:g} s")
+        meanwhile()
         if stopped.wait(min(pause, interval)):
             raise Abandoned
         pause *= 2

@@ -7,9 +7,6 @@ subclass that starts processes of its own offers nothing better.
 
 from __future__ import annotations
 
-import os
-import signal as signals
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.engine import EXIT_LOST_CONTROL, Engine, Interrupted
@@ -18,11 +15,14 @@ from elastic_fsm.facts import Facts
 from elastic_fsm.failures import shell_code
 from elastic_fsm.group import RunResult, WorkerState
 from elastic_fsm.problems import error_text
+from elastic_fsm.server.endings import Endings
 from elastic_fsm.server.interrupts import is_told_to_stop
+from elastic_fsm.server.looks import exit_codes, failure_data
 from elastic_fsm.server.probes import observers_of, sources_of
 from elastic_fsm.server.setup import log_change, result_or_cause
 
 if TYPE_CHECKING:
+    import signal as signals
     from collections.abc import Callable
 
     from elastic_fsm.loop import Timer
@@ -63,8 +63,9 @@ class CoarseAgent(Engine):
         self.monitor = Monitor(self)
         self.membership_restarts = 0
         self.last = RunResult(WorkerState.UNKNOWN)
+        self._is_down = False
         self._interrupts = interrupts
-        self._ended: dict[int, tuple[int, str]] = {}
+        self.endings = Endings()
 
     @property
     def restarts_used(self) -> int:
@@ -79,16 +80,19 @@ class CoarseAgent(Engine):
         """See :meth:`Engine.note`."""
         if event.name == "signal_received":
             self._interrupts.taken_up(event.data["signal"])
+        self._is_down |= event.name in ("workers_stopped", "workers_succeeded")
 
     def facts(self) -> Facts:
-        """See :meth:`Engine.facts`. What workers did, only the owner knows."""
-        spec = self.group.spec
+        """See :meth:`Engine.facts`. What workers did, only the owner knows: what it last said."""
+        spec, failed = self.group.spec, exit_codes(self.last)
+        alive = () if self._is_down else self.group.alive
         return Facts(
             now=self.loop.clock.now(),
             entered_at=self._entered_at,
             attempt=self.group.attempt,
             local_world_size=spec.local_world_size,
-            alive=self.group.alive,
+            alive=tuple(rank for rank in alive if rank not in failed),
+            exit_codes=failed,
             max_restarts=spec.max_restarts,
             restarts_left=self.owner._remaining_restarts,
             membership_restarts=self.membership_restarts,
@@ -97,6 +101,8 @@ class CoarseAgent(Engine):
     def let_go(self) -> None:
         """See :meth:`Engine.let_go`. The owner's ``run`` shuts down, whatever happened."""
         self.monitor.end()
+        if self.shown is not WorkerState.SUCCEEDED:
+            self.owner._membership.end("a node left")
 
     def result(self) -> RunResult:
         """See :meth:`Engine.result`."""
@@ -126,22 +132,13 @@ class CoarseAgent(Engine):
         must still find them.
         """
         self.group.attempt += 1
-        self._ended.clear()
+        self.last = RunResult(WorkerState.UNKNOWN)
+        self._is_down = False
+        self.endings.clear()
 
     def end_worker(self, local_rank: int, signal: str, why: str) -> None:
-        """Send one worker a signal, and its group if it leads one; see :meth:`explain`."""
-        worker, number = self.group.workers[local_rank], signals.Signals[signal]
-        self._ended[worker.global_rank] = (-number, why)
-        with suppress(ProcessLookupError):
-            leads = os.getpgid(worker.id) == worker.id
-            (os.killpg if leads else os.kill)(worker.id, number)
-
-    def explain(self, result: RunResult) -> None:
-        """Give the failures of workers that were ended here their reason."""
-        for rank, failure in result.failures.items():
-            exit_code, why = self._ended.get(rank, (0, ""))
-            if why and failure.exitcode == exit_code:
-                failure.reason = failure.message = why
+        """Send one worker a signal; its failure has ``why`` as the reason."""
+        self.endings.end(self.group.workers[local_rank], signal, why)
 
     def answer(self, name: str, **data: Any) -> None:
         """Post what became of an action."""
@@ -204,17 +201,22 @@ class Monitor:
 
     def _find(self) -> Event | None:
         """What a look finds; None when all is as before."""
+        event = self._compare()
+        if event is not None:  # what follows may block for long
+            self._agent.owner._membership.rest()
+        return event
+
+    def _compare(self) -> Event | None:
         agent = self._agent
         result = agent.owner._monitor_workers(agent.group)
-        agent.explain(result)
+        agent.endings.explain(result)
         agent.last = result
         agent.group.state = result.state
         agent.owner._put_state_metrics(result.state)
         if result.state is WorkerState.SUCCEEDED:
             return self._event("workers_succeeded")
         if result.state in (WorkerState.FAILED, WorkerState.UNHEALTHY):
-            failures = {str(rank): f.exitcode for rank, f in result.failures.items()}
-            return self._event("workers_failed", state=result.state.value, failures=failures)
+            return self._event("workers_failed", **failure_data(result))
         if result.state is not WorkerState.HEALTHY:
             raise RuntimeError(f"the worker group is in the state {result.state.value}")
         reason = agent.owner._why_reform()

@@ -53,6 +53,7 @@ def run_full(owner: LocalElasticAgent, setup: Setup, interrupts: Interrupts) -> 
         try:
             return result_or_cause(engine, engine.run())
         finally:
+            owner._rendezvous_error = getattr(engine.rendezvous, "error", None)
             owner._remaining_restarts = engine.group.spec.max_restarts - engine.restarts_used
 
 

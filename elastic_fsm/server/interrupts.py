@@ -54,6 +54,11 @@ class Interrupts:
         for number, handler in self._before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
+    @property
+    def engine_serves(self) -> bool:
+        """Whether a machine runs; else it is a loop of a subclass's own, or nothing."""
+        return self._engine_serves
+
     @contextmanager
     def engine_serving(self) -> Iterator[None]:
         """The engine hears of signals by itself, and takes them up when it can."""

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.failures import ChildFailedError, SignalException
 from elastic_fsm.group import WorkerSpec
 from elastic_fsm.logs.specs import DefaultLogsSpecs
+from elastic_fsm.rendezvous.ending import shut_down
 from elastic_fsm.rendezvous.handler import RendezvousParameters
 from elastic_fsm.rendezvous.handler_registry import get_rendezvous_handler
 from elastic_fsm.server.local import LocalElasticAgent
-from elastic_fsm.spec_checks import check_seconds
-from elastic_fsm.telemetry.events import record
+from elastic_fsm.server.stop_signals import read_stop_signals
+from elastic_fsm.spec_checks import check_seconds, check_whole
+from elastic_fsm.telemetry.events import get_logging_handler, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,14 +84,21 @@ class LaunchConfig:
         if self.shutdown_timeout is None:
             self.shutdown_timeout = _inherited_shutdown_timeout()
         check_seconds("shutdown_timeout", self.shutdown_timeout)
+        check_whole("nproc_per_node", self.nproc_per_node, 1)
+        if not isinstance(self.signals_to_handle, str):
+            raise ValueError(f"signals_to_handle must be text, not {self.signals_to_handle!r}")
+        read_stop_signals(self.signals_to_handle, "signals_to_handle")
 
 
 def _inherited_shutdown_timeout() -> float:
-    text = os.environ.get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", _SHUTDOWN_TIMEOUT)
+    name = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
+    text = os.environ.get(name, _SHUTDOWN_TIMEOUT)
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
-        raise ValueError(f"TORCH_ELASTIC_SHUTDOWN_TIMEOUT must be seconds, not {text!r}") from None
+        raise ValueError(f"{name} must be seconds, not {text!r}") from None
+    check_seconds(name, seconds)
+    return seconds
 
 
 class elastic_launch:
@@ -125,9 +134,12 @@ def launch_agent(
     methods ``start`` and ``stop``.
 
     Raises :class:`~elastic_fsm.ChildFailedError` when workers failed and there was no restart
-    left, and what the agent's ``run`` raises. The rendezvous is closed for all nodes at the end,
-    except when this one was told to stop: the others may go on without it.
+    left, a :class:`~elastic_fsm.rendezvous.errors.RendezvousError` when the nodes could not agree
+    (``RendezvousConnectionError`` where their store is gone), and what the agent's ``run`` raises.
+    The rendezvous is closed for all nodes at the end, except when this one was told to stop: the
+    others may go on without it.
     """
+    get_logging_handler(config.event_log_handler)  # a ValueError: no such sink
     spec = _spec(config, entrypoint, args)
     agent = LocalElasticAgent(
         spec,
@@ -150,10 +162,13 @@ def launch_agent(
         raise
     finally:
         if closes:
-            spec.rdzv_handler.shutdown()
+            shut_down(spec.rdzv_handler)
     record(agent.get_event_succeeded(), config.event_log_handler)
+    lost = agent._rendezvous_error
     if result.failures:
-        raise ChildFailedError(spec.get_entrypoint_name(), result.failures)
+        raise ChildFailedError(spec.get_entrypoint_name(), result.failures) from lost
+    if lost is not None and result.is_failed():
+        raise lost
     if result.is_failed():  # of no worker's own doing: they did not start in time, for example
         raise RuntimeError(f"{spec.get_entrypoint_name()} failed; see the run's journal")
     return result.return_values

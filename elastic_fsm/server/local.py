@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.group import RunResult, WorkerState
 from elastic_fsm.server.api import DEFAULT_ROLE
+from elastic_fsm.server.endings import Endings
 from elastic_fsm.server.simple import SimpleElasticAgent
 from elastic_fsm.telemetry.events import EventSource
 from elastic_fsm.timer import TIMER_FILE
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
     from elastic_fsm.launchers.base import Launcher
     from elastic_fsm.logs.specs import LogsSpecs
     from elastic_fsm.loop import Loop
+    from elastic_fsm.rendezvous.errors import RendezvousError
     from elastic_fsm.server.processes import PContext, RunProcsResult
+    from elastic_fsm.server.watch_thread import WatchThread
     from elastic_fsm.sources.timers import FileTimerRequest, FileTimers
 
 __all__ = ["LocalElasticAgent"]
@@ -96,7 +100,11 @@ class LocalElasticAgent(SimpleElasticAgent):
         self._health_check_server = health_check_server
         self._uninterruptible_state_timeout = sleep_limit(uninterruptible_state_timeout)
         self._timers: FileTimers | None = None
-        self._worker_watchdog: FileTimers | None = None
+        self._worker_watchdog: FileTimers | WatchThread | None = None
+        self._endings = Endings()
+        self._answers_probes = False
+        self._goes_on = False
+        self._rendezvous_error: RendezvousError | None = None
         self._is_alone = spec.rdzv_handler is None
         self._launcher = launcher
         if launcher is not None and self._is_coarse:
@@ -134,21 +142,55 @@ class LocalElasticAgent(SimpleElasticAgent):
     # -- health and timers ---------------------------------------------------------------------
 
     def _setup_healthcheck(self) -> None:
-        """Start the server that was given to the agent; called when a run begins.
+        """Start the server that was given to the agent, else the one that the environment asks
+        for. Called when a run begins; in a loop of a subclass's own, when workers are started.
 
         A subclass that overrides it makes ``_health_check_server`` itself; it is stopped when the
-        run ends.
+        run ends. Raises ``ValueError`` for a port that is none, ``OSError`` for one that is taken.
         """
+        if self._health_check_server is None:
+            self._health_check_server = _asked_for(self)
         if self._health_check_server is not None:
             self._health_check_server.start()
+
+    def _begin_health_check(self) -> None:
+        """Once: it goes on while workers are restarted, for that may take its time; unless a
+        subclass ends it then, as torch does."""
+        if not self._answers_probes or self._health_check_server is None:
+            self._answers_probes = True
+            self._setup_healthcheck()
+
+    def _end_health_check(self) -> None:
+        was_begun, self._answers_probes = self._answers_probes, False
+        if was_begun and self._health_check_server is not None:
+            self._health_check_server.stop()
 
     def _setup_local_watchdog(self, envs: dict[int, dict[str, str]]) -> None:
         """Tell the workers to be started, by their environments, where the agent reads requests
         for timers, if it does."""
-        self._worker_watchdog = self._timers
-        if self._timers is not None:
+        if self._interrupts.engine_serves:
+            self._worker_watchdog = self._timers
+        else:
+            self._watch_beside_own_loop()
+        if self._worker_watchdog is not None and self._worker_watchdog.path:
             for env in envs.values():
-                env.setdefault(TIMER_FILE, self._timers.path)
+                env.setdefault(TIMER_FILE, self._worker_watchdog.path)
+
+    def _watch_beside_own_loop(self) -> None:
+        """Begin anew, for the workers of one start."""
+        from elastic_fsm.server.watch_thread import WatchThread
+
+        self._stop_watchdog()
+        self._endings.clear()
+        watch = WatchThread(self)
+        if watch.is_asked_for:
+            watch.start()
+            self._worker_watchdog = watch
+
+    def _stop_watchdog(self) -> None:
+        if self._worker_watchdog is not None:
+            self._worker_watchdog.stop()
+            self._worker_watchdog = None
 
     def _log_watchdog_event(self, name: str, request: FileTimerRequest | None) -> None:
         """Record that a timer expired, or that a worker was ended for it."""
@@ -179,7 +221,11 @@ class LocalElasticAgent(SimpleElasticAgent):
     def _stop_workers(self, worker_group: WorkerGroup, is_restart: bool = False) -> None:
         """The same grace as everywhere. ``is_restart`` is of some versions of torch, and means
         nothing here: a restart never closes the rendezvous."""
-        self._shutdown(timeout=self._shutdown_timeout)
+        self._goes_on = True
+        try:
+            self._shutdown(timeout=self._shutdown_timeout)
+        finally:
+            self._goes_on = False
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
         """Look once; when a worker has failed the others are stopped.
@@ -192,15 +238,38 @@ class LocalElasticAgent(SimpleElasticAgent):
         if ids != set(self._pcontext.pids().values()):
             return RunResult(WorkerState.UNKNOWN)
         ended = self._pcontext.wait(0)
-        return RunResult(WorkerState.HEALTHY) if ended is None else _result(worker_group, ended)
+        if ended is None:
+            return RunResult(WorkerState.HEALTHY)
+        result = _result(worker_group, ended)
+        self._endings.explain(result)
+        return result
 
     def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, timeout: float = 30) -> None:
         """See :meth:`SimpleElasticAgent._shutdown`."""
-        if self._worker_watchdog is not None:
-            self._worker_watchdog.stop()
-            self._worker_watchdog = None
-        if self._pcontext is not None:
-            self._pcontext.close(death_sig, timeout)
+        try:
+            self._stop_watchdog()
+            if self._pcontext is not None:
+                self._pcontext.close(death_sig, timeout)
+        finally:
+            if not (self._goes_on or self._interrupts.engine_serves):
+                self._end_health_check()
+
+
+def _asked_for(owner: LocalElasticAgent) -> HealthCheckServer | None:
+    """The health check of the environment, for an agent whose methods may block: it is alive
+    all the while."""
+    from elastic_fsm.watchdogs import health_address
+
+    address = health_address()
+    if address is None:
+        return None
+    from elastic_fsm.health import HealthCheckServer
+
+    host, port = address
+    group = owner._worker_group
+    return HealthCheckServer(
+        time.time, port, 60, host=host, describe=lambda: {"worker_state": group.state.value}
+    )
 
 
 def _check_has(method: str, **given: Any) -> None:

@@ -37,6 +37,8 @@ def start_group(owner: LocalElasticAgent, group: WorkerGroup) -> PContext:
         for worker in group.workers
     }
     owner._setup_local_watchdog(envs)
+    if not owner._interrupts.engine_serves:  # a machine has begun it before
+        owner._begin_health_check()
     template = owner._log_line_prefix_template
     return start_processes(
         name=spec.role,

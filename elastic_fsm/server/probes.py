@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from elastic_fsm.loop import Loop
     from elastic_fsm.server.simple import SimpleElasticAgent
 
-__all__ = ["observers_of", "sources_of"]
+__all__ = ["observers_of", "record_expiry", "sources_of"]
 
 log = logging.getLogger("elastic_fsm")
 
@@ -58,13 +58,11 @@ class OwnHealthCheck(Source):
 
     def start(self) -> None:
         """Let the owner start it."""
-        self._owner._setup_healthcheck()
+        self._owner._begin_health_check()
 
     def close(self) -> None:
         """Stop it."""
-        server = self._owner._health_check_server
-        if server is not None:
-            server.stop()
+        self._owner._end_health_check()
 
 
 def observers_of(owner: SimpleElasticAgent) -> list[Callable[[Mapping[str, Any]], None]]:
@@ -75,12 +73,13 @@ def observers_of(owner: SimpleElasticAgent) -> list[Callable[[Mapping[str, Any]]
 
     def tell(record: Mapping[str, Any]) -> None:
         if record.get("outcome") == "step" and record["event"]["name"] == "timer_expired":
-            _record_expiry(told, record["event"]["data"], record["time"])
+            record_expiry(told, record["event"]["data"], record["time"])
 
     return [tell]
 
 
-def _record_expiry(owner: LocalElasticAgent, data: Mapping[str, Any], time: float) -> None:
+def record_expiry(owner: LocalElasticAgent, data: Mapping[str, Any], time: float) -> None:
+    """Record a timer that expired at that epoch time; ``data`` are those of its event."""
     number = int(signal.Signals[data["signal"]]) if data["signal"] else 0
     request = FileTimerRequest(data["pid"], data["scope"], time, number)
     owner._log_watchdog_event("timer expired", request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,9 +122,11 @@ class Setup:
 
 
 def _as_seen_from_a_program(problem: Problem) -> Problem:
-    """Overrides are an argument here."""
-    typed = problem.where == "command line"
-    return replace(problem, where="overrides") if typed else problem
+    """Overrides are an argument here; nobody has typed a command line."""
+    place, colon, word = problem.where.partition(":")
+    if place != "command line":
+        return problem
+    return problem._replace(where=f"overrides{colon}{word}")
 
 
 def log_change(record: Mapping[str, Any]) -> None:

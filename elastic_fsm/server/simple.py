@@ -8,9 +8,7 @@ subclass written for it may override any.
 from __future__ import annotations
 
 import logging
-import os
 import signal
-import socket
 import time
 import traceback
 from abc import abstractmethod
@@ -22,17 +20,16 @@ from elastic_fsm.group import RunResult, Worker, WorkerGroup, WorkerSpec, Worker
 from elastic_fsm.rendezvous.errors import RendezvousGracefulExitError, is_kind
 from elastic_fsm.server.api import DEFAULT_ROLE, ElasticAgent
 from elastic_fsm.server.interrupts import Interrupts, is_told_to_stop
+from elastic_fsm.server.membership import Membership
 from elastic_fsm.spec_checks import check_seconds
 from elastic_fsm.telemetry.events import Event, EventSource, get_logging_handler, record
 from elastic_fsm.telemetry.metrics import put_metric
 from elastic_fsm.telemetry.records import emit_worker_ends, status_record, worker_end
-from elastic_fsm.world import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from elastic_fsm.graph import Drawing
-    from elastic_fsm.rendezvous.round_over_store import RoundOverStore
     from elastic_fsm.server.setup import Setup
 
 __all__ = ["SimpleElasticAgent"]
@@ -72,8 +69,7 @@ class SimpleElasticAgent(ElasticAgent):
         self._shutdown_timeout = shutdown_timeout
         self._total_execution_time = 0
         self._in_exit_barrier = False
-        self._round: RoundOverStore | None = None
-        self._next_round = 0
+        self._membership = Membership()
         self._overrides = tuple(overrides)
         self._job_file = None if job_file is None else Path(job_file)
         self._interrupts = Interrupts(())
@@ -209,13 +205,17 @@ class SimpleElasticAgent(ElasticAgent):
     def _rendezvous(self, worker_group: WorkerGroup) -> None:
         """Meet the other nodes, and fill in the group: ranks, addresses, the round's store."""
         from elastic_fsm.rendezvous.abandonable import call_abandonable
+        from elastic_fsm.rendezvous.lost_store import naming_store
 
         spec = worker_group.spec
-        with self.record_duration("RENDEZVOUS"):
+        self._membership.end("a node joins the next round")
+        with self.record_duration("RENDEZVOUS"), naming_store(self._store):
             info = call_abandonable(self._rdzv_handler.next_rendezvous)
         self._store = worker_group.store = info.store
         # Before the ranks: a newcomer waits, inside of torch, until node 0 has said this.
-        address, port = self._agree_on_meeting_place(info)
+        address, port = self._membership.agree_on_meeting_place(
+            info, spec, self._rdzv_handler, self._shutdown_timeout
+        )
         with self.record_duration("ASSIGN_WORKER_RANKS"):
             worker_group.workers = self._assign_worker_ranks(
                 info.store, info.rank, info.world_size, spec
@@ -224,26 +224,6 @@ class SimpleElasticAgent(ElasticAgent):
         worker_group.group_world_size = info.world_size
         worker_group.master_addr = spec.master_addr or address
         worker_group.master_port = spec.master_port or port
-
-    def _agree_on_meeting_place(self, info: Any) -> tuple[str, int]:
-        """Where the workers of this round meet: at a port that is new, on node 0.
-
-        What a handler of torch's says is the agents' own store, full of the last round's keys,
-        and says it in the first round only.
-        """
-        from elastic_fsm.rendezvous.master_over_store import own_address
-        from elastic_fsm.rendezvous.ports import free_port
-        from elastic_fsm.rendezvous.round_over_store import RoundOverStore
-
-        spec = self._worker_group.spec
-        if info.world_size == 1:
-            return own_address(info) or spec.local_addr or "127.0.0.1", free_port("")
-        address = spec.local_addr or socket.getfqdn()
-        node = Node(f"{address}:{os.getpid()}", spec.role, spec.local_world_size, address)
-        self._round = RoundOverStore(info)
-        world = self._round.exchange(node, self._next_round, find_port=free_port)
-        self._next_round = world.round + 1
-        return world.master_addr, world.master_port
 
     def _assign_worker_ranks(
         self, store: Any, group_rank: int, group_world_size: int, spec: WorkerSpec
@@ -264,20 +244,30 @@ class SimpleElasticAgent(ElasticAgent):
         nodes = self._worker_group.group_world_size or 1
         self._in_exit_barrier = True
         try:
-            pass_exit_barrier(self._store, nodes, self._exit_barrier_timeout)
+            pass_exit_barrier(
+                self._store, nodes, self._exit_barrier_timeout, meanwhile=self._membership.beat
+            )
         except Exception as error:
             if is_told_to_stop(error):
                 raise
             log.warning("the other nodes were not waited for: %s: %s", type(error).__name__, error)
+            self._membership.rest()
         finally:
             self._in_exit_barrier = False
 
     def _why_reform(self) -> str:
-        """Why the nodes should meet anew: some wait to take part, or one has left the round."""
-        waiting = self._rdzv_handler.num_nodes_waiting()
+        """Why the nodes should meet anew: some wait to take part, or one has left the round.
+
+        It is asked after each look at the workers, and so the place for a sign of life.
+        """
+        from elastic_fsm.rendezvous.lost_store import naming_store
+
+        with naming_store(self._store):
+            waiting = self._rdzv_handler.num_nodes_waiting()
         if waiting > 0:
             return f"nodes that wait to join: {waiting}"
-        return "" if self._round is None else self._round.why_ended()
+        self._membership.beat()
+        return self._membership.why_ended()
 
     def _describe_group(self) -> dict[str, Any]:
         """What the journal says of a group that was started."""

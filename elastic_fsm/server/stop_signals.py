@@ -13,9 +13,23 @@ from elastic_fsm.failures import SignalException
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["StopSignals"]
+__all__ = ["StopSignals", "read_stop_signals"]
 
+_VARIABLE = "TORCHELASTIC_SIGNALS_TO_HANDLE"
 _DEFAULT = "SIGTERM,SIGINT,SIGHUP,SIGQUIT"
+
+
+def read_stop_signals(text: str, named: str) -> list[signal.Signals]:
+    """Signals by their names, with commas between them.
+
+    Raises ``ValueError`` for one that nobody could be stopped by; ``named`` is what holds them.
+    """
+    from elastic_fsm.config.checks import check_stop_signal, signal_name
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for problem in filter(None, map(check_stop_signal, names)):
+        raise ValueError(f"{named}: {problem.what}; {problem.fix}")
+    return [signal.Signals[signal_name(name)] for name in names]
 
 
 class StopSignals:
@@ -23,11 +37,13 @@ class StopSignals:
     :meth:`give_back`; but within :meth:`in_one_piece` it asks ``interrupt`` to see to that.
 
     Which signals is said by ``TORCHELASTIC_SIGNALS_TO_HANDLE``; those that are ignored stay so.
-    In another thread than the main one nothing is taken.
+    In another thread than the main one nothing is taken. Raises ``ValueError`` when the variable
+    names what is no such signal.
     """
 
     def __init__(self, interrupt: Callable[[SignalException], None]) -> None:
         self._interrupt = interrupt
+        self._numbers = read_stop_signals(os.environ.get(_VARIABLE) or _DEFAULT, _VARIABLE)
         self._before: dict[int, Any] = {}
         self._is_held = False
         self._pending: SignalException | None = None
@@ -36,10 +52,8 @@ class StopSignals:
         """Set the handlers."""
         if threading.current_thread() is not threading.main_thread():
             return
-        names = os.environ.get("TORCHELASTIC_SIGNALS_TO_HANDLE") or _DEFAULT
-        for name in names.split(","):
-            number = getattr(signal, name.strip(), None)
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+        for number in self._numbers:
+            if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._handle)
 
     def give_back(self) -> None:

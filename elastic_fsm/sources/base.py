@@ -6,8 +6,7 @@ One kind of source is also asked for something: the one that runs the user's com
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +26,7 @@ class Source(ABC):
         """Give back everything it owns; calling it again does nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command to be started, with ``given`` on its standard input.
 
     It may take ``timeout`` seconds, None is no limit. ``is_last``: the run ends now; the command

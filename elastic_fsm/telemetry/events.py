@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from elastic_fsm.telemetry.mishaps import harmless
+
 __all__ = [
     "SINKS",
     "Event",
@@ -27,6 +29,8 @@ __all__ = [
     "record",
     "record_rdzv_event",
 ]
+
+log = logging.getLogger("elastic_fsm")
 
 SINKS: dict[str, logging.Handler] = {
     "console": logging.StreamHandler(),
@@ -109,21 +113,25 @@ class RdzvEvent:
 
 
 def get_logging_handler(destination: str = "null") -> logging.Handler:
-    """The handler of a sink. Raises ``ValueError`` for a name that is in no :data:`SINKS`."""
-    if destination not in SINKS:
+    """The handler of a sink. Raises ``ValueError`` for a name that is in no :data:`SINKS`, or where
+    there is no handler."""
+    if not isinstance(destination, str) or destination not in SINKS:
         known = ", ".join(sorted(SINKS))
         raise ValueError(f"unknown event_log_handler {destination!r}; known are {known}")
-    return SINKS[destination]
+    handler = SINKS[destination]
+    if not isinstance(handler, logging.Handler):
+        raise ValueError(f"event_log_handler {destination!r} is no logging.Handler: {handler!r}")
+    return handler
 
 
 def record(event: Event, destination: str = "null") -> None:
-    """Write a record to a sink."""
-    _logger(destination).info(event.serialize())
+    """Write a record to a sink; a handler that fails is told of once."""
+    _write(event.serialize(), destination)
 
 
 def record_rdzv_event(event: RdzvEvent) -> None:
     """Write a rendezvous record to the sink ``dynamic_rendezvous``."""
-    _logger("dynamic_rendezvous").info(event.serialize())
+    _write(event.serialize(), "dynamic_rendezvous")
 
 
 def construct_and_record_rdzv_event(
@@ -155,12 +163,31 @@ def construct_and_record_rdzv_event(
     )
 
 
+def _write(line: str, destination: str) -> None:
+    logger = _logger(destination)
+    with harmless(logger.handlers[0], "handler of event records"):
+        logger.info(line)
+
+
 def _logger(destination: str) -> logging.Logger:
     """The logger of a sink, with that sink's handler and no other."""
     handler = get_logging_handler(destination)
     logger = logging.getLogger(f"torchelastic-events-{destination}")
     if logger.handlers != [handler]:
         logger.handlers = [handler]
-        logger.setLevel(os.environ.get("LOGLEVEL", "INFO"))
+        logger.setLevel(logging.INFO if isinstance(handler, logging.NullHandler) else _level())
         logger.propagate = False
     return logger
+
+
+def _level() -> int:
+    """What ``LOGLEVEL`` says, by name or number. Many programs read that variable, each in its
+    own way: one that says nothing to us must not end a run."""
+    text = os.environ.get("LOGLEVEL") or "INFO"
+    if text.isdecimal():
+        return int(text)
+    levels = logging.getLevelNamesMapping()
+    if text.upper() not in levels:
+        known = ", ".join(sorted(levels))
+        log.warning("LOGLEVEL: unknown level %r, INFO is used; known are %s", text, known)
+    return levels.get(text.upper(), logging.INFO)

@@ -10,6 +10,8 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, overload
 
+from elastic_fsm.telemetry.mishaps import harmless
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -43,7 +45,7 @@ class MetricHandler(ABC):
 
     @abstractmethod
     def emit(self, metric_data: MetricData) -> None:
-        """Take one value; what it raises reaches whoever put the value."""
+        """Take one value; what it raises is told of once, and ends nothing."""
 
 
 class ConsoleMetricHandler(MetricHandler):
@@ -67,7 +69,12 @@ _of_group: dict[str, MetricHandler] = {}
 
 
 def configure(handler: MetricHandler, group: str | None = None) -> None:
-    """Hand the values of a group to ``handler``; without a group, those of all other groups."""
+    """Hand the values of a group to ``handler``; without a group, those of all other groups.
+
+    Raises ``TypeError`` for what is no handler.
+    """
+    if isinstance(handler, type) or not callable(getattr(handler, "emit", None)):
+        raise TypeError(f"handler must be a MetricHandler, not {handler!r}")
     if group is None:
         _default[0] = handler
     else:
@@ -75,9 +82,10 @@ def configure(handler: MetricHandler, group: str | None = None) -> None:
 
 
 def put_metric(metric_name: str, metric_value: int, metric_group: str = GROUP) -> None:
-    """Hand over one value."""
+    """Hand over one value; a handler that fails is told of once."""
     handler = _of_group.get(metric_group, _default[0])
-    handler.emit(MetricData(int(time.time()), metric_group, metric_name, metric_value))
+    with harmless(handler, "metric handler"):
+        handler.emit(MetricData(int(time.time()), metric_group, metric_name, metric_value))
 
 
 @overload

@@ -14,7 +14,7 @@ from elastic_fsm.group import WorkerExit, WorkerGroup, WorkerSpec, WorkerState
 from elastic_fsm.loop import Loop
 from elastic_fsm.ranks import assign_ranks
 from elastic_fsm.rendezvous import ports
-from elastic_fsm.rendezvous.ports import free_port
+from elastic_fsm.rendezvous.ports import free_port, why_not_served
 from elastic_fsm.rendezvous.standalone import Standalone
 from elastic_fsm.world import Node, World
 
@@ -202,6 +202,25 @@ def test_free_ports_can_be_bound_and_are_not_the_kernels_own():
     assert not chosen & set(ports._ephemeral_ports())
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", chosen.pop()))
+
+
+def test_a_port_where_somebody_listens_is_not_served():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert why_not_served(port) == "Address already in use"
+    assert why_not_served(port) == ""
+
+
+def test_what_lingers_of_a_server_is_no_hindrance():
+    """The side that closes first keeps the port in TIME_WAIT, as a worker that was restarted."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            server.accept()[0].close()
+            assert client.recv(1) == b""
+    with socket.socket() as strict, pytest.raises(OSError, match="in use"):
+        strict.bind(("127.0.0.1", port))
+    assert why_not_served(port) == ""
 
 
 def test_a_port_in_use_is_not_chosen(monkeypatch):

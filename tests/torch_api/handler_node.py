@@ -1,12 +1,16 @@
 """A node over one of torch's handlers, in a process of its own; a pipe leads there.
 
 What it is told: ``("join", 3)``, ``("barrier", 3)``, ``("leave",)``, ``("shutdown",)``,
-``("count_spares",)``, ``("quit",)``. What it tells: the events.
+``("count_spares",)``, ``("end",)``, ``("quit",)``. What it tells: the events.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
+from datetime import timedelta
+from types import SimpleNamespace
 
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.distributed.elastic.rendezvous import (
@@ -16,7 +20,9 @@ from elastic_fsm.distributed.elastic.rendezvous import (
 from elastic_fsm.events import Event
 from elastic_fsm.group import WorkerSpec
 from elastic_fsm.loop import Loop
+from elastic_fsm.rendezvous.ending import shut_down
 from elastic_fsm.rendezvous.over_handler import HandlerRendezvous
+from elastic_fsm.server.local import LocalElasticAgent
 from elastic_fsm.server.simple import SimpleElasticAgent
 from elastic_fsm.world import Node
 
@@ -46,6 +52,9 @@ class Seat:
             self.handler.is_closed()  # reads what the nodes share
             spares = len(self.handler._state_holder.state.redundancy_list)
             self.loop.post(Event("counted", {"spares": spares}))
+        elif word == "end":
+            shut_down(self.handler)
+            os._exit(0)  # and with it the store that it may serve
         elif word == "quit":
             self.loop.post(Event("quit"))
         else:
@@ -98,3 +107,38 @@ def run_node(*arguments):
 
 def run_coarse_node(*arguments):
     CoarseSeat(*arguments).run()
+
+
+class Quick:
+    """A handler of whose nodes one is missed soon."""
+
+    settings = SimpleNamespace(keep_alive_interval=timedelta(seconds=0.1), keep_alive_max_attempt=5)
+
+    def __init__(self, handler):
+        self._handler = handler
+
+    def __getattr__(self, name):
+        return getattr(self._handler, name)
+
+
+class Told(logging.Handler):
+    """Sends what is logged through a pipe."""
+
+    def __init__(self, pipe):
+        super().__init__()
+        self._pipe = pipe
+
+    def emit(self, record):
+        self._pipe.send(Event("logged", {"line": record.getMessage()}))
+
+
+def run_agent(name, pipe, parameters, options):
+    """A whole agent, whose workers only sleep; it tells the lines of its log."""
+    params = RendezvousParameters(*parameters, local_addr="127.0.0.1", **options)
+    handler = Quick(rendezvous_handler_registry.create_handler(params))
+    log = logging.getLogger("elastic_fsm")
+    log.setLevel(logging.INFO)
+    spec = WorkerSpec("trainer", 1, handler, entrypoint="/bin/sleep", args=("1000",))
+    pipe.send(Event("ready"))
+    log.addHandler(Told(pipe))
+    LocalElasticAgent(spec, overrides=[f"run_dir={options['run_dir']}"]).run()

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 
+from elastic_fsm.group import WorkerState
 from elastic_fsm.server.local import LocalElasticAgent
 
 
@@ -60,3 +61,25 @@ class TakesPart(LocalElasticAgent):
 
 def nap():
     time.sleep(0.01)
+
+
+class OwnLoop(LocalElasticAgent):
+    """Brings its own loop, as others write them for torch: looks, restarts, gives up."""
+
+    def _invoke_run(self, role="default"):
+        group = self._worker_group
+        self._initialize_workers(group)
+        while (result := self._monitor_workers(group)).state is WorkerState.HEALTHY:
+            self.look()
+        if not result.is_failed() or self._remaining_restarts == 0:
+            return result
+        self._remaining_restarts -= 1
+        self._stop_workers(group)
+        self.between_starts()
+        return self._invoke_run(role)
+
+    def look(self):
+        time.sleep(0.01)
+
+    def between_starts(self):
+        pass

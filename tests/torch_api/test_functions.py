@@ -72,6 +72,29 @@ def test_programs_of_a_worker_inherit_nothing_of_ours(run, monkeypatch, tmp_path
     assert result.return_values == {0: 4}  # the three streams, and what `ls` itself opens
 
 
+def test_a_function_that_closes_our_descriptor_fails_clearly(run, method, tmp_path):
+    result = run(work.close_all, (5,), (5, f"{tmp_path}/file"), start_method=method)
+    [failure] = list(result.failures.values())[:1]
+    place = f"of rank {failure.local_rank + 10} (local rank None) on {os.uname().nodename} is lost"
+    assert place in failure.message
+    assert "its function closed the descriptor that takes it" in failure.message
+    assert Path(result.stderrs[failure.local_rank]).read_text().count("\n") == 1
+    assert not any(path.stat().st_size for path in tmp_path.glob("file*"))
+
+
+def test_a_function_that_closes_our_descriptor_may_return_nothing(run, method, tmp_path):
+    result = run(work.close_all, (None,), (None, f"{tmp_path}/file"), start_method=method)
+    assert result.return_values == {0: None, 1: None}
+
+
+def test_a_function_that_closes_our_descriptor_may_raise(run, method, tmp_path):
+    result = run(work.close_all, ("raise", f"{tmp_path}/file"), start_method=method)
+    [failure] = result.failures.values()
+    assert (failure.message, failure.exception) == ("ValueError: no luck", None)
+    assert "in fail" in failure.traceback
+    assert not any(path.stat().st_size for path in tmp_path.glob("file*"))
+
+
 def test_an_exception_comes_with_its_traceback_and_can_be_raised_again(run, method):
     result = run(work.fail, ("no luck",), start_method=method)
     failure = result.failures[0]
@@ -129,8 +152,8 @@ def test_large_values_go_both_ways(run, method):
 def test_a_value_that_cannot_be_pickled_is_a_failure_that_says_so(run, method):
     failure = run(work.generator, (), start_method=method, env={"LOCAL_RANK": "0"}).failures[0]
     assert failure.exitcode == 1
-    assert "the return value of rank 10 (local rank 0), of type generator," in failure.message
-    assert "cannot be pickled" in failure.message
+    assert "the return value of rank 10 (local rank 0) on " in failure.message
+    assert ", of type generator, cannot be pickled" in failure.message
 
 
 def test_a_value_that_cannot_be_read_is_a_failure_that_says_so(run):

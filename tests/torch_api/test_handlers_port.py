@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import queue
+import re
 import threading
+from dataclasses import asdict
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.events import Event
+from elastic_fsm.failures import ChildFailedError
 from elastic_fsm.loop import Loop
-from elastic_fsm.rendezvous.errors import RendezvousConnectionError
+from elastic_fsm.rendezvous.ending import shut_down
+from elastic_fsm.rendezvous.errors import (
+    RendezvousConnectionError,
+    RendezvousError,
+    RendezvousTimeoutError,
+)
 from elastic_fsm.rendezvous.handler import RendezvousInfo, RendezvousStoreInfo
+from elastic_fsm.rendezvous.heartbeat import Pace
 from elastic_fsm.rendezvous.in_process_store import InProcessStore
+from elastic_fsm.rendezvous.lost_store import place_of
 from elastic_fsm.rendezvous.over_handler import HandlerRendezvous
 from elastic_fsm.rendezvous.single import SingleNodeHandler
+from elastic_fsm.server import launching
 from elastic_fsm.testing.contracts import RendezvousContract
 from elastic_fsm.world import Node, World
 
@@ -402,3 +416,208 @@ def test_that_a_node_leaves_is_told_even_when_it_cannot_tell_the_others(pair, mo
     pair[0].port.leave()
     pair[0].port.close()
     assert pair[0].told == ["the other nodes cannot be told: RuntimeError: connection reset"]
+
+
+# -- signs of life -----------------------------------------------------------------------------
+
+PACE = Pace(0.04, 8)
+SILENT = r"node 1 \(n1\) has sent no sign of life for [\d.]+ s"
+
+
+class Noticing(InProcessStore):
+    """Tells when a key is written."""
+
+    def __init__(self):
+        super().__init__()
+        self.written = queue.SimpleQueue()
+
+    def set(self, key, value):
+        super().set(key, value)
+        self.written.put((key, value))
+
+    def next_beat(self, rank):
+        """The next value of that node's heartbeat."""
+        while True:
+            key, value = self.written.get(timeout=PATIENCE)
+            if key.endswith(f"/beat/{rank}"):
+                return json.loads(value)
+
+
+@pytest.fixture
+def trio(seat):
+    store = Noticing()
+    return [seat(f"n{rank}", Answering(info(store, rank, 3)), pace=PACE) for rank in range(3)]
+
+
+def test_a_node_that_was_killed_is_missed_by_all(trio):
+    agreed(*trio, attempt=5)
+    trio[1].port.close()  # without a word
+    for each in (trio[0], trio[2]):
+        event = each.take("membership_changed")
+        assert re.fullmatch(SILENT, event.data["reason"])
+        assert event.attempt == 5
+
+
+def test_a_node_that_was_suspended_hears_that_it_was_missed_and_joins_again(trio):
+    gate = threading.Event()
+    gate.set()
+    trio[1].handler.num_nodes_waiting = lambda: int(not gate.wait())
+    agreed(*trio)
+    gate.clear()
+    for each in (trio[0], trio[2], trio[1]):
+        assert re.fullmatch(SILENT, each.take("membership_changed").data["reason"])
+        gate.set()
+    assert [world.round for world in agreed(*trio, attempt=1)] == [1, 1, 1]
+
+
+def test_a_node_that_waits_for_the_others_is_alive(trio):
+    store = trio[0].handler.answers[0].store
+    agreed(*trio)
+    trio[1].port.barrier(0)
+    store.wait([CAME])
+    first = store.next_beat(1)["beat"]
+    while store.next_beat(1)["beat"] < first + 3:
+        pass
+
+
+def test_a_node_that_waits_no_longer_is_not_missed(trio):
+    store = trio[0].handler.answers[0].store
+    agreed(*trio)
+    trio[1].port.barrier(0)
+    store.wait([CAME])
+    trio[1].port.close()
+    while store.next_beat(1)["within"] is not None:
+        pass
+
+
+def test_a_look_at_others_is_often_enough_for_the_heart(seat):
+    store = Noticing()
+    slow = seat("n0", Answering(info(store, 0, 2)), pace=Pace(0.05, 4), interval=60)
+    slow.join()
+    store.set(
+        "elastic_fsm/rounds/0/node/1", json.dumps({"node": asdict(slow.node), "first_round": 0})
+    )
+    store.set("elastic_fsm/rounds/0/beat/1", json.dumps({"beat": 1, "within": None}))
+    slow.world()
+    assert [store.next_beat(0)["beat"] for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_node_that_is_alone_has_no_heartbeat(seat):
+    store = InProcessStore()
+    alone = seat("n0", Answering(info(store, 0, 1)), pace=Pace(0.001, 1))
+    agreed(alone)
+    alone.look_again()
+    assert not store.check(["elastic_fsm/rounds/0/beat/0"])
+
+
+# -- a store that is gone ----------------------------------------------------------------------
+
+
+class Served(InProcessStore):
+    host, port = "host0", 29400
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (error_named("RendezvousConnectionError"), RendezvousConnectionError),
+        (error_named("DistNetworkError", "reset\nby a stack"), RendezvousConnectionError),
+    ],
+)
+def test_it_is_named_and_the_kind_of_error_is_ours(seat, error, kind):
+    prefixed = SimpleNamespace(underlying_store=Served())
+    assert place_of(prefixed) == "host0:29400"
+    node = seat("n0", Answering(info(Served(), 0, 1), error))
+    agreed(node)
+    node.join(1)
+    reason = node.take("rendezvous_failed").data["reason"]
+    assert reason.startswith("the rendezvous store at host0:29400 has gone: the agent there")
+    assert "stack" not in reason
+    assert (type(node.port.error), str(node.port.error)) == (kind, reason)
+    assert node.port.error.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (error_named("RendezvousTimeoutError"), RendezvousTimeoutError),
+        (error_named("RendezvousConnectionError"), RendezvousConnectionError),
+        (ValueError("odd"), RendezvousError),
+    ],
+)
+def test_before_there_was_one_it_cannot_be_gone(seat, error, kind):
+    node = seat("n0", Answering(error))
+    node.join(0)
+    assert "gone" not in node.take("rendezvous_failed").data["reason"]
+    assert type(node.port.error) is kind
+
+
+def test_an_error_is_forgotten_when_the_next_joining_works(seat):
+    node = seat("n0", Answering(ValueError("odd"), info(InProcessStore(), 0, 1)))
+    node.join(0)
+    node.take("rendezvous_failed")
+    agreed(node, attempt=1)
+    assert node.port.error is None
+
+
+class Unreachable(SingleNodeHandler):
+    """It works ``rounds`` times."""
+
+    def __init__(self, rounds):
+        super().__init__()
+        self.rounds = rounds
+
+    def next_rendezvous(self):
+        self.rounds -= 1
+        if self.rounds < 0:
+            raise RendezvousConnectionError("reset by peer")
+        return super().next_rendezvous()
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_a_launch_that_cannot_go_on_without_the_store_says_so(tmp_path, monkeypatch, rounds):
+    monkeypatch.setattr(launching, "get_rendezvous_handler", lambda _: Unreachable(rounds))
+    config = launching.LaunchConfig(1, 1, 1, overrides=[f"run_dir={tmp_path}"])
+    with pytest.raises((RendezvousConnectionError, ChildFailedError)) as caught:
+        launching.launch_agent(config, "/bin/false", [])
+    lost = caught.value.__cause__ if rounds else caught.value
+    assert isinstance(caught.value, ChildFailedError) == bool(rounds)
+    assert (type(lost), str(lost)) == (
+        RendezvousConnectionError,
+        "the rendezvous cannot be reached: reset by peer",
+    )
+
+
+# -- the last word -----------------------------------------------------------------------------
+
+
+class Closing:
+    """What can be seen of a handler of torch's at its end."""
+
+    def __init__(self, store, spares=(), waiting=(), works=True):
+        self._store, self._works = store, works
+        state = SimpleNamespace(redundancy_list=set(spares), wait_list=set(waiting))
+        self._state_holder = SimpleNamespace(state=state)
+
+    def shutdown(self):
+        return self._works
+
+
+@pytest.mark.parametrize(
+    ("handler", "stays"),
+    [
+        (Closing(Served(), spares="s"), True),
+        (Closing(Served(), waiting="w"), True),
+        (Closing(Served()), False),
+        (Closing(InProcessStore(), spares="s"), False),
+        (Closing(Served(), spares="s", works=False), False),
+        (SingleNodeHandler(), False),
+    ],
+)
+def test_who_serves_the_store_stays_until_spare_nodes_have_heard_the_end(
+    monkeypatch, handler, stays
+):
+    slept = []
+    monkeypatch.setattr("elastic_fsm.rendezvous.ending.time.sleep", slept.append)
+    shut_down(handler)
+    assert slept == ([2.0] if stays else [])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
 
 import pytest
 
+import elastic_fsm
 from elastic_fsm.distributed.elastic import rendezvous
+from elastic_fsm.problems import BadInput
 from elastic_fsm.rendezvous.errors import (
     RendezvousClosedError,
     RendezvousError,
@@ -110,6 +114,43 @@ def test_without_torch_its_backends_say_what_to_install(backend):
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert f"BadInput: the rendezvous backend {backend!r} is PyTorch's" in run.stderr
     assert "pip install torch" in run.stderr
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("backend", ["etcd", "etcd-v2"])
+def test_without_a_client_of_etcd_its_backends_say_what_to_install(backend, monkeypatch):
+    pytest.importorskip("torch.distributed.elastic.rendezvous")
+    stub = pytest.importorskip("torch.distributed.elastic.rendezvous._etcd_stub")
+    for module in ("etcd_rendezvous", "etcd_rendezvous_backend"):
+        home = importlib.import_module(f"torch.distributed.elastic.rendezvous.{module}")
+        monkeypatch.setattr(home, "etcd", stub)
+    with pytest.raises(BadInput, match=f"'{backend}' needs a client of etcd") as caught:
+        get_rendezvous_handler(parameters(backend, endpoint="localhost:1", nodes=2))
+    assert "pip install python-etcd" in str(caught.value)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["etcd", "etcd-v2"])
+def test_a_run_is_told_before_it_starts_that_there_is_no_client_of_etcd(name, monkeypatch):
+    pytest.importorskip("torch")
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda n: None if n == "etcd" else find(n))
+    with pytest.raises(BadInput, match="needs a client of etcd") as caught:
+        elastic_fsm.run({"spec": {"entrypoint": "true"}, "rendezvous": {"name": name}})
+    assert "rendezvous.name: " in str(caught.value)
+
+
+def test_a_level_that_torch_does_not_know_is_told_by_the_variable(monkeypatch):
+    def load(_):
+        raise ValueError("Unknown level: 'verbose'")
+
+    monkeypatch.setattr("elastic_fsm.rendezvous.handler_registry.import_module", load)
+    monkeypatch.delenv("LOGLEVEL", raising=False)
+    with pytest.raises(ValueError, match=r"^Unknown level"):
+        get_rendezvous_handler(parameters("c10d"))
+    monkeypatch.setenv("LOGLEVEL", "verbose")
+    with pytest.raises(BadInput, match=r"^environment: PyTorch cannot be loaded: Unknown level"):
+        get_rendezvous_handler(parameters("c10d"))
 
 
 @pytest.mark.slow

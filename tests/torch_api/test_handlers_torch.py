@@ -6,6 +6,7 @@ Whatever is waited for here ends by the handlers' own timeouts, which are given 
 from __future__ import annotations
 
 import multiprocessing
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from elastic_fsm.world import World
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from handler_node import run_coarse_node, run_node
+from handler_node import run_agent, run_coarse_node, run_node
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -56,6 +57,12 @@ class Remote:
     def news(self):
         """Why the group is to form anew."""
         return self.take("membership_changed").data["reason"]
+
+    def wait_for(self, change):
+        """The line that an agent logs for that change of state."""
+        while not (line := self.pipe.recv().data["line"]).startswith(change):
+            pass
+        return line
 
     def close(self):
         self.process.kill()
@@ -143,6 +150,18 @@ def test_nodes_come_and_go_and_the_group_forms_anew(c10d):
     assert c.process.exitcode == 0
 
 
+def test_an_agent_that_is_killed_is_missed_though_no_worker_fails(nodes, tmp_path):
+    store = {"store_type": "file", "run_dir": str(tmp_path), **QUICK}
+    agents = nodes("ab", "c10d", str(tmp_path / "store"), 2, 2, run=run_agent, **store)
+    for each in agents:
+        each.wait_for("STARTING -> HEALTHY")
+    left, killed = agents
+    killed.process.kill()
+    line = left.wait_for("HEALTHY -> REFORMING")
+    assert re.search(r"node [01] \(.+\) has sent no sign of life for [\d.]+ s", line)
+    left.wait_for("REFORMING -> JOINING")
+
+
 def test_a_node_that_comes_new_is_let_in_by_agents_that_block(c10d):
     """torch's own agents would leave it waiting for an address that nobody writes."""
     (old,) = c10d("a", 1, 2, run=run_coarse_node)
@@ -177,8 +196,7 @@ def test_a_spare_node_that_is_not_needed_has_finished(c10d):
     while not found:  # until the spare has come; it tells nobody
         a.do("count_spares")
         found = a.take("counted").data["spares"]
-    a.do("shutdown")
-    a.take("shut_down")
+    a.do("end")
     assert spare.take("run_finished").attempt == 0
 
 

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from local_programs import TakesPart, nap
+from local_programs import OwnLoop, TakesPart, nap
 from scripted_agents import DONE, HEALTHY
 
 from elastic_fsm.group import WorkerSpec
@@ -215,11 +215,74 @@ def test_a_subclass_makes_the_server(agent_of, kind):
     assert agent._health_check_server.calls == ["start", "stop"]
 
 
-@BOTH
+@pytest.mark.parametrize("kind", [LocalElasticAgent, TakesPart, OwnLoop])
 @pytest.mark.slow
 def test_a_port_that_is_taken_ends_the_run(agent_of, port, kind):
     with socket.create_server(("127.0.0.1", port)), pytest.raises(OSError, match="in use"):
         agent_of(kind).run()
+
+
+@pytest.mark.slow
+def test_a_loop_of_ones_own_starts_the_server_once(tmp_path, port):
+    spec = WorkerSpec("trainer", 1, entrypoint="/bin/false", max_restarts=1)
+    server = Server()
+    options = {"health_check_server": server, "overrides": [f"run_dir={tmp_path}"]}
+    agent = OwnLoop(spec, DefaultLogsSpecs(os.devnull), **options)
+    assert agent.run().is_failed()
+    assert server.calls == ["start", "stop"]
+
+
+class EndsIt(OwnLoop):
+    """Ends the server itself with its workers, as torch's agent does."""
+
+    def _shutdown(self, *args, **options):
+        super()._shutdown(*args, **options)
+        if self._health_check_server is not None:
+            self._health_check_server.stop()
+            self._health_check_server = None
+
+
+@pytest.mark.slow
+def test_a_server_that_a_subclass_has_ended_is_there_again_after_a_restart(tmp_path, port):
+    class Asks(EndsIt):
+        def look(self):
+            assert ask(port)[0] == 200
+            super().look()
+
+    args = ("-c", "sleep 0.05; exit 1")
+    spec = WorkerSpec("trainer", 1, entrypoint="/bin/sh", args=args, max_restarts=1)
+    agent = Asks(spec, DefaultLogsSpecs(os.devnull), overrides=[f"run_dir={tmp_path}"])
+    assert agent.run().is_failed()
+    assert agent._remaining_restarts == 0
+
+
+class Asks(OwnLoop):
+    """Probes itself while its workers run, and while it restarts them."""
+
+    def look(self):
+        self.port = self._health_check_server.port
+        self.answers.append(("look", *ask(self.port)))
+        super().look()
+
+    def between_starts(self):
+        self.answers.append(("between", *ask(self.port)))
+
+
+@pytest.mark.slow
+def test_a_loop_of_ones_own_answers_also_between_two_starts(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_HEALTH_CHECK_PORT", "0")
+    args = ("-c", 'sleep 0.05; exit "$((1 - TORCHELASTIC_RESTART_COUNT))"')
+    spec = WorkerSpec("trainer", 1, entrypoint="/bin/sh", args=args, max_restarts=1)
+    agent = Asks(spec, DefaultLogsSpecs(os.devnull), overrides=[f"run_dir={tmp_path}"])
+    agent.answers = []
+    assert agent.run().return_values == {0: None}
+    assert {(when, status) for when, status, _ in agent.answers} == {
+        ("look", 200),
+        ("between", 200),
+    }
+    assert agent.answers[0][2]["worker_state"] == "HEALTHY"
+    with pytest.raises(urllib.error.URLError):
+        ask(agent.port)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from scripted_agents import DONE, HEALTHY, Handler, Scripted, failed
 
 from elastic_fsm.failures import SignalException
 from elastic_fsm.group import RunResult, WorkerSpec, WorkerState
+from elastic_fsm.problems import BadInput
 from elastic_fsm.rendezvous.errors import RendezvousGracefulExitError
 from elastic_fsm.server.launching import LaunchConfig
 from elastic_fsm.server.local import LocalElasticAgent
@@ -62,7 +63,7 @@ def test_a_loop_of_a_subclass_is_told_to_stop_by_torchs_own_exception(simple):
 def test_the_exit_barrier_does_not_swallow_torchs_own_exception(simple, monkeypatch):
     told = _torchs_own()
 
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise told
 
     monkeypatch.setattr("elastic_fsm.rendezvous.barrier_over_store.pass_exit_barrier", interrupted)
@@ -129,6 +130,7 @@ def test_an_unknown_sink_is_told_before_anything_starts(simple):
         ({"shutdown_timeout": "x"}, "shutdown_timeout must be a number of seconds, not 'x'"),
         ({"shutdown_timeout": float("nan")}, "shutdown_timeout must be a number of seconds"),
         ({"exit_barrier_timeout": None}, "exit_barrier_timeout must be a number of seconds"),
+        ({"exit_barrier_timeout": 1e12}, "exit_barrier_timeout must not be negative, and must end"),
         ({"exit_barrier_timeout": float("inf")}, "exit_barrier_timeout must not be negative"),
         ({"logs_specs": "spawn"}, r"logs_specs must have a method reify\(\); 'spawn' has none"),
         ({"health_check_server": 5}, r"health_check_server must have a method start\(\)"),
@@ -207,8 +209,31 @@ def test_a_method_that_is_replaced_in_the_object_is_called(tmp_path):
         ({"rdzv_configs": "a=b"}, "rdzv_configs must be a dict, not 'a=b'"),
         ({"run_id": 5}, "run_id must be text, not 5"),
         ({"shutdown_timeout": "x"}, "shutdown_timeout must be a number of seconds, not 'x'"),
+        ({"nproc_per_node": 0}, "nproc_per_node must be at least 1, not 0"),
+        ({"signals_to_handle": "SIGTERM,SIGFOO"}, "signals_to_handle: there is no signal 'SIGFOO'"),
+        (
+            {"signals_to_handle": "SIGKILL"},
+            "signals_to_handle: SIGKILL cannot: it cannot be caught",
+        ),
+        ({"signals_to_handle": ["SIGTERM"]}, "signals_to_handle must be text, not "),
     ],
 )
 def test_configurations_that_cannot_work(given, message):
     with pytest.raises(ValueError, match=message):
-        LaunchConfig(1, 1, 1, **given)
+        LaunchConfig(**{"min_nodes": 1, "max_nodes": 1, "nproc_per_node": 1, **given})
+
+
+@pytest.mark.parametrize("text", ["soon", "-4"])
+def test_a_time_of_the_environment_is_told_by_its_name(monkeypatch, text):
+    monkeypatch.setenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", text)
+    with pytest.raises(ValueError, match=r"^TORCH_ELASTIC_SHUTDOWN_TIMEOUT must"):
+        LaunchConfig(1, 1, 1)
+
+
+def test_a_program_is_not_told_of_a_command_line():
+    spec = WorkerSpec("trainer", 1, entrypoint="/bin/true")
+    agent = LocalElasticAgent(spec, overrides=["stop.signals=[SIGFOO]"])
+    with pytest.raises(
+        BadInput, match=r"^overrides: stop.signals=\[SIGFOO\]: stop.signals.0: there"
+    ):
+        agent.run()

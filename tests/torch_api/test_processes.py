@@ -210,12 +210,19 @@ def test_a_signal_during_the_close_cuts_it_short_and_is_not_lost(start, scene):
 
 
 def test_only_the_named_signals_are_taken(start, monkeypatch):
-    monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGUSR2, SIGNONE")
+    monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGUSR2, ")
     before = handlers()
     start("true", ())
     assert handlers() == before
     with pytest.raises(SignalException):
         signal.raise_signal(signal.SIGUSR2)
+
+
+@pytest.mark.parametrize("name", ["SIGNONE", "SIGKILL", "Signals"])
+def test_what_is_no_signal_is_told_of_the_variable(start, monkeypatch, name):
+    monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", f"SIGUSR2,{name}")
+    with pytest.raises(ValueError, match=f"^TORCHELASTIC_SIGNALS_TO_HANDLE: .*{name}"):
+        start("true", ())
 
 
 def test_another_thread_takes_no_signals(start):

@@ -54,6 +54,21 @@ def test_its_failures_are_told_as_such(simple, tmp_path):
     assert [(c.kind, c.restarts_used) for c in story.costs] == [("failure", 1)]
 
 
+def test_who_failed_is_not_alive_and_its_last_words_are_told(simple, tmp_path):
+    crash = failed(rank=1, code=3)
+    crash.failures[1].stderr_tail = ["one", "out of luck"]
+    simple([crash, HEALTHY, DONE], max_restarts=1).run()
+    story = story_of(next(tmp_path.glob("latest/*/journal.jsonl")))
+    failure = story.chapters[1]
+    assert failure.first.known.startswith("alive: local rank 0; ended: 1 with 3;")
+    assert [(e.rank, e.ended, e.lines) for e in failure.evidence] == [
+        (1, "exited with 3", ("one", "out of luck"))
+    ]
+    lives = [(w.attempt, w.local_rank, w.exit_code) for w in story.workers]
+    assert lives == [(0, 0, None), (0, 1, 3), (1, 0, None), (1, 1, None)]
+    assert all(worker.end is not None for worker in story.workers)
+
+
 @pytest.mark.parametrize("state", [WorkerState.FAILED, WorkerState.UNHEALTHY])
 def test_a_failure_without_a_budget_is_a_failure(simple, journal, state):
     """Also of a group that a subclass calls UNHEALTHY, which torch would take for a success."""

@@ -6,10 +6,11 @@ import json
 import logging
 import os
 import tempfile
+import threading
 
 import overrunning
 import pytest
-from local_programs import TakesPart
+from local_programs import OwnLoop, TakesPart
 
 from elastic_fsm.group import WorkerSpec, WorkerState
 from elastic_fsm.launchers.procfs import has_mark
@@ -150,7 +151,7 @@ def test_what_expired_is_an_event_record_too(agent_of, monkeypatch, kind):
     assert told[0]["metadata"]["hostname"]
 
 
-@BOTH
+@pytest.mark.parametrize("kind", [LocalElasticAgent, TakesPart, OwnLoop])
 def test_a_worker_that_sleeps_uninterruptibly(tmp_path, monkeypatch, kind):
     def state_of(pid):
         return "D" if has_mark(pid, "TORCHELASTIC_RESTART_COUNT=0") else "S"
@@ -193,8 +194,26 @@ def test_a_subclass_that_stops_the_watchdog_has_timers_after_a_restart(agent_of,
     assert transitions(journal).count("overran") == 2
 
 
+def test_a_loop_of_ones_own_has_timers_at_each_start(agent_of, monkeypatch, tmp_path):
+    monkeypatch.setattr("elastic_fsm.sources.timers._STOOD_STILL", 0.05)
+    monkeypatch.setenv("TORCHELASTIC_TIMER_FILE", str(tmp_path / "mine"))
+    agent = agent_of("/bin/sh", OwnLoop, args=("-c", _OVERRUNS), max_restarts=1)
+    [failure] = agent.run().failures.values()
+    assert failure.message.startswith("its timer 'step' expired after ")
+    assert agent._remaining_restarts == 0
+    assert not (tmp_path / "mine").exists()
+    assert "watchdogs" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_pipe_that_cannot_be_made_ends_a_loop_of_ones_own(agent_of, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("mine")
+    monkeypatch.setenv("TORCHELASTIC_TIMER_FILE", str(tmp_path / "file"))
+    with pytest.raises(FileExistsError):
+        agent_of("/bin/true", OwnLoop).run()
+
+
 _OVERRUNS = """
-[ "$SET_UP" = "$TORCHELASTIC_TIMER_FILE" ] || exit 3
+[ "${SET_UP=$TORCHELASTIC_TIMER_FILE}" = "$TORCHELASTIC_TIMER_FILE" ] || exit 3
 [ "$RANK$TORCHELASTIC_RESTART_COUNT" = 02 ] && exit 0
 [ "$RANK" = 1 ] && exit 0
 echo '{"pid": '$$', "scope_id": "step", "expiration_time": 1, "signal": 9}' >"$SET_UP"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from elastic_fsm.banner import banner
 from elastic_fsm.config import compose
 from elastic_fsm.dry_run import describe
 from elastic_fsm.group import WorkerGroup, WorkerSpec
@@ -132,6 +134,37 @@ def test_a_handler_is_made_with_all_that_was_said(backend):
     assert (given.min_nodes, given.max_nodes, given.config) == (2, 3, {"join_timeout": 9})
     handler.shut_down()  # what goes wrong there has nobody left to hear of it
     assert made.asked == ["shutdown"]
+
+
+@pytest.mark.parametrize(
+    ("words", "warns"),
+    [
+        ([], True),
+        (["spec.master_addr=localhost"], True),
+        (["spec.master_addr=far.away"], False),
+        (["rendezvous=c10d", "rendezvous.max_nodes=2"], False),
+        (["rendezvous=static", "rendezvous.max_nodes=2", "rendezvous.node_rank=1"], False),
+        (["rendezvous=static", "rendezvous.max_nodes=2", "rendezvous.node_rank=0"], True),
+    ],
+)
+def test_a_port_that_is_taken_is_warned_of_where_rank_0_is(words, warns, tmp_path):
+    nodes = ["rendezvous.endpoint='h:1'", "run_id=j"] if len(words) > 1 else []
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        prepared = prepare(compose([*words, *nodes, f"spec.master_port={port}"]), ["true"])
+        with_dir = SimpleNamespace(node=tmp_path)
+        warning = f"\nwarning: workers cannot meet at port {port} of this host now: Address already"
+        assert (warning in banner(prepared, with_dir)) == warns
+    assert warning not in banner(prepared, with_dir)
+
+
+def test_a_port_that_was_chosen_is_shown_by_a_dry_run():
+    text = describe(prepare(compose(["spec.master_port=1234"]), ["true"]))
+    assert "  MASTER_PORT=1234\n" in text
+    assert "is chosen at each start" not in text
+    text = describe(prepare(compose([]), ["true"]))
+    assert "MASTER_PORT is chosen at each start" in text
+    assert "MASTER_PORT=" not in text
 
 
 def test_a_dry_run_says_that_ranks_are_agreed_on(backend):

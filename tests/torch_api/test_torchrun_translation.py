@@ -367,7 +367,7 @@ BAD = {
     "binding": ("--numa-binding=node train.py", "--numa-binding", "numactl"),
     "two ways": ("-m --no-python train", "--no-python and --module", "leave one"),
     "no such script": ("trian.py", "no such file: 'trian.py'", "'train.py'"),
-    "no such program": ("--no-python ./trian", "command not found", "PATH"),
+    "no such program": ("--no-python ./trian", "no such file: './trian'", "'train.py'"),
     "an id with a slash": ("--rdzv-id=a/b train.py", "run_id", "slash"),
     "a file for a folder": ("--log-dir=train.py train.py", "logs.log_dir", "log_dir=PATH"),
     "a wrong override": ("--set spec.rolle=x train.py", "spec.rolle", "spec.role"),
