@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.problems import Problem, did_you_mean
@@ -31,8 +31,7 @@ Condition = Callable[["Event", "Facts"], bool]
 _DOTTED = re.compile(r"[a-z_]\w*(\.[a-z_]\w*)+")
 
 
-@dataclass(frozen=True, slots=True)
-class BoundAction:
+class BoundAction(NamedTuple):
     """An action with its parameters; call it with the agent and the event."""
 
     name: str
@@ -43,8 +42,7 @@ class BoundAction:
     blocking: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(NamedTuple):
     """A timer's seconds as they stand in the declaration or in the settings; None is never."""
 
     seconds: float | None
@@ -54,8 +52,7 @@ class Fixed:
         return self.seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(NamedTuple):
     """A delay that is asked anew on each entry of the state."""
 
     rule: Rule

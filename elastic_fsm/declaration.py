@@ -1,4 +1,4 @@
-"""The declaration of a machine as dataclasses.
+"""The declaration of a machine as data.
 
 The words are those of the ``transitions`` library; states and transitions are mappings by name,
 because Hydra merges mappings and replaces lists. Their order is the order of priority.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from elastic_fsm.group import WorkerState
@@ -43,8 +44,7 @@ class Use:
         return f"{self.name}({self.arguments})"
 
 
-@dataclass(frozen=True, slots=True)
-class StateSpec:
+class StateSpec(NamedTuple):
     """A state. ``worker_state`` is what it shows to the outside, None: what was shown before."""
 
     name: str
@@ -52,7 +52,7 @@ class StateSpec:
     worker_state: WorkerState | None = None
     on_enter: tuple[Use, ...] = ()
     on_exit: tuple[Use, ...] = ()
-    timeouts: Mapping[str, Any] = field(default_factory=dict)
+    timeouts: Mapping[str, Any] = MappingProxyType({})
     ignores: tuple[str, ...] = ()
     final: bool = False
     exit_code: int | str | None = None
@@ -63,8 +63,7 @@ class StateSpec:
         return f"machine.states.{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class TransitionSpec:
+class TransitionSpec(NamedTuple):
     """An arrow; without ``dest`` it is internal: only ``before`` and ``after`` are run."""
 
     name: str

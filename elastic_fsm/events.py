@@ -8,7 +8,7 @@ hold), never live objects, so that a journal can be read back and fed to a machi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +30,7 @@ class Event:
     visit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EventType:
+class EventType(NamedTuple):
     """A kind of event. A *notice* comes unasked, so that every state must say what it does."""
 
     name: str

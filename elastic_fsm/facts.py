@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,8 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["Facts"]
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What is known now. Ranks are local; times are monotonic seconds.
 
     ``exit_codes`` holds those that ended in this attempt, in the order in which they ended, -n
@@ -25,7 +24,7 @@ class Facts:
     attempt: int = -1
     local_world_size: int = 1
     alive: tuple[int, ...] = ()
-    exit_codes: Mapping[int, int] = field(default_factory=dict)
+    exit_codes: Mapping[int, int] = MappingProxyType({})
     stopped: tuple[int, ...] = ()
     max_restarts: int = 0
     restarts_left: int = 0

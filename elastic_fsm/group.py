@@ -11,7 +11,7 @@ import warnings
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elastic_fsm.spec_checks import check_spec
 
@@ -106,8 +106,7 @@ def _as_text(entrypoint: Any) -> Any:
     return str(entrypoint) if isinstance(entrypoint, PurePath) else entrypoint
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerExit:
+class WorkerExit(NamedTuple):
     """How one worker ended. ``exit_code`` is -n for a death by signal n; ``time`` is wall time;
     ``pid`` is None when it could not even be started."""
 

@@ -12,12 +12,9 @@ are dropped, and only their sums stay.
 
 from __future__ import annotations
 
-import operator
 import os
-from dataclasses import fields
 from typing import IO, TYPE_CHECKING, Any
 
-from elastic_fsm.facts import Facts
 from elastic_fsm.journal_line import to_line
 from elastic_fsm.machine import ConditionFailed, Ignored
 from elastic_fsm.tally import FORMAT, Tally
@@ -27,12 +24,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from elastic_fsm.events import Event
+    from elastic_fsm.facts import Facts
     from elastic_fsm.machine import Step, Verdict
 
 __all__ = ["FORMAT", "Journal", "describe_step"]
-
-_FACTS = tuple(field.name for field in fields(Facts))
-_values_of = operator.attrgetter(*_FACTS)
 
 
 class Journal:
@@ -128,7 +123,7 @@ def describe_step(
     event: Event, facts: Facts, outcome: Step | Ignored | ConditionFailed | str
 ) -> dict[str, Any]:
     """A record's part about what the machine did: a step, nothing, or a word such as ``stale``."""
-    record: dict[str, Any] = {"event": _event(event), "facts": _facts(facts)}
+    record: dict[str, Any] = {"event": _event(event), "facts": facts._asdict()}
     if isinstance(outcome, str):
         record["outcome"] = outcome
         return record
@@ -156,10 +151,6 @@ def _event(event: Event) -> dict[str, Any]:
     if event.visit is not None:
         values["visit"] = event.visit
     return values
-
-
-def _facts(facts: Facts) -> dict[str, Any]:
-    return dict(zip(_FACTS, _values_of(facts), strict=True))
 
 
 def _verdict(verdict: Verdict) -> list[Any]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Any
 
 __all__ = ["is_as_written", "to_line"]
 
+
+def _plain(value: Any) -> Any:
+    """What JSON has no word for: mappings that are no dictionaries, and all else as text."""
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
 # `json.dumps` makes an encoder for each call when it is given options. Records are made of
 # values that were copied out of events and facts, so there are no circles to look for.
-_encode = json.JSONEncoder(default=str, separators=(",", ":"), check_circular=False).encode
+_encode = json.JSONEncoder(default=_plain, separators=(",", ":"), check_circular=False).encode
 
 _CHECK = b',"check":"%08x"}'
 

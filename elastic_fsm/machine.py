@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import transitions
 
@@ -46,8 +46,7 @@ class _Quiet(logging.Filter):
 logging.getLogger("transitions.core").addFilter(_Quiet())
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What one condition said about one transition; ``held`` is after ``unless`` is applied."""
 
     transition: str
@@ -55,8 +54,7 @@ class Verdict:
     held: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A transition taken: data for the journal and the agent.
 
     ``actions`` are in the order in which they must run: before, on_exit, on_enter, after.
@@ -72,8 +70,7 @@ class Step:
     verdicts: tuple[Verdict, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(NamedTuple):
     """No transition was taken; ``verdicts`` say which conditions refused which transition."""
 
     trigger: str

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elastic_fsm.command import check_command
 from elastic_fsm.devices import workers_for_auto
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Prepared", "prepare", "preview"]
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A run that has passed every check; nothing has been started or written."""
 
     composed: Composed
@@ -145,7 +143,7 @@ def _spec_values(
 def _placed(composed: Composed, problem: Problem, typed: str) -> Problem:
     """A problem of the command stands where it was ``typed``, or else in a file."""
     if typed and problem.path.startswith(("spec.entrypoint", "spec.args")):
-        return replace(problem, where=typed, path="")
+        return problem._replace(where=typed, path="")
     return composed.locate(problem)
 
 

@@ -7,8 +7,7 @@ checks all speak of their findings in this one form, so that a user sees one kin
 from __future__ import annotations
 
 import reprlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["BadInput", "Problem", "closest", "cut", "did_you_mean", "error_text"]
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One finding: where it is, what is wrong, and the likely fix.
 
     ``path`` is the dotted path in the composed configuration (``machine.states.HEALTHY``) or

@@ -8,17 +8,24 @@ misspelt key is read as what it probably means, so that one slip is one problem.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from elastic_fsm.declaration import ANY, SAME, MachineSpec, StateSpec, TransitionSpec, Use
 from elastic_fsm.group import WorkerState
 from elastic_fsm.list_form import from_list_form
 from elastic_fsm.problems import Problem, closest, cut, did_you_mean
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 __all__ = ["read_machine"]
 
 T = TypeVar("T")
+
+# The keys of each mapping: the fields of what it becomes; a name is a key of the mapping above.
+_MACHINE = ("initial", "states", "transitions", "doc")
+_STATE = StateSpec._fields[1:]
+_TRANSITION = TransitionSpec._fields[1:]
 
 _MEANINGS = {ANY: "every state that is not final", SAME: "the state itself"}
 
@@ -30,7 +37,7 @@ def read_machine(data: Any) -> tuple[MachineSpec, list[Problem]]:
     machine that has problems.
     """
     data, problems = from_list_form(data)
-    reader = _Reader(data, "machine", MachineSpec, problems)
+    reader = _Reader(data, "machine", _MACHINE, problems)
     reader.require("initial", "states", "transitions")
     states = {
         name: _read_state(name, entry, reader.problems) for name, entry in reader.entries("states")
@@ -49,7 +56,7 @@ def read_machine(data: Any) -> tuple[MachineSpec, list[Problem]]:
 
 
 def _read_state(name: str, data: Any, problems: list[Problem]) -> StateSpec:
-    reader = _Reader({} if data is None else data, f"machine.states.{name}", StateSpec, problems)
+    reader = _Reader({} if data is None else data, f"machine.states.{name}", _STATE, problems)
     spec = StateSpec(
         name=name,
         doc=reader.take("doc", _text, ""),
@@ -65,7 +72,7 @@ def _read_state(name: str, data: Any, problems: list[Problem]) -> StateSpec:
 
 
 def _read_transition(name: str, data: Any, problems: list[Problem]) -> TransitionSpec:
-    reader = _Reader(data, f"machine.transitions.{name}", TransitionSpec, problems)
+    reader = _Reader(data, f"machine.transitions.{name}", _TRANSITION, problems)
     reader.require("trigger", "source")
     spec = TransitionSpec(
         name=name,
@@ -83,14 +90,14 @@ def _read_transition(name: str, data: Any, problems: list[Problem]) -> Transitio
 
 
 class _Reader:
-    """Takes values out of one mapping, whose keys must be the fields of ``kind``."""
+    """Takes values out of one mapping, which may have these ``keys``."""
 
     def __init__(
-        self, data: Any, path: str, kind: type, problems: list[Problem] | None = None
+        self, data: Any, path: str, keys: Sequence[str], problems: list[Problem] | None = None
     ) -> None:
         self.path = path
         self.problems = [] if problems is None else problems
-        self.keys = [f.name for f in fields(kind) if f.init and f.name != "name"]
+        self.keys = keys
         self.data: dict[str, Any] = {}
         self.is_mapping = isinstance(data, Mapping)
         if self.is_mapping:

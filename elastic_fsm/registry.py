@@ -8,8 +8,7 @@ global table and two runs in one process may know different names.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 from elastic_fsm.problems import did_you_mean
 
@@ -28,8 +27,7 @@ _MARK = "__elastic_fsm_rule__"
 _SUPPLIED: dict[Kind, int] = {"condition": 2, "action": 2, "delay": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A registered function and what is declared about it."""
 
     kind: Kind

@@ -11,7 +11,8 @@ import re
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from elastic_fsm.problems import BadInput, closest
 
@@ -49,8 +50,7 @@ class Words:
         return self.path("-c")
 
 
-@dataclass(frozen=True, slots=True)
-class Grammar:
+class Grammar(NamedTuple):
     """What a verb takes, beside ``--help``.
 
     ``valued`` holds each option that has a value, with an example of one; brackets around it say
@@ -59,7 +59,7 @@ class Grammar:
     """
 
     flags: Sequence[str] = ()
-    valued: Mapping[str, str] = field(default_factory=dict)
+    valued: Mapping[str, str] = MappingProxyType({})
     overrides: bool = True
     last: Literal["command", "place", ""] = ""
 

@@ -30,12 +30,11 @@ def as_meant(spec: MachineSpec, events: set[str]) -> MachineSpec:
         spec,
         initial=state(spec.initial),
         states={
-            name: replace(s, ignores=tuple(map(event, s.ignores)))
+            name: s._replace(ignores=tuple(map(event, s.ignores)))
             for name, s in spec.states.items()
         },
         transitions={
-            name: replace(
-                t,
+            name: t._replace(
                 trigger=event(t.trigger),
                 source=tuple(map(state, t.source)),
                 dest=None if t.dest is None else state(t.dest),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ class Composed:
         path = place_in_lists(problem.path, self.values.get("machine"))
         while path and not problem.where:
             if where := self._origins.get(path):
-                return replace(problem, where=_short(where, problem.path))
+                return problem._replace(where=_short(where, problem.path))
             path = path.rpartition(".")[0]
         return problem
 

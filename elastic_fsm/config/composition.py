@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import is_dataclass, replace
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -72,7 +72,7 @@ def resolve(config: DictConfig | RunConfig | Mapping[str, Any]) -> Composed:
     with _bottomless(PROGRAM):
         given = plain(_as_node(config), "", problems)
     if problems:
-        raise BadInput(replace(problem, where=PROGRAM) for problem in problems)
+        raise BadInput(problem._replace(where=PROGRAM) for problem in problems)
     given = _without_machinery(given)
     names = [group for group in GROUPS if isinstance(given.get(group), str)]
     words = [f"{group}={given.pop(group)}" for group in names]
@@ -82,7 +82,7 @@ def resolve(config: DictConfig | RunConfig | Mapping[str, Any]) -> Composed:
     except BadInput as error:  # the words were ours
         typed = "command line"
         raise BadInput(
-            replace(problem, where=PROGRAM) if problem.where == typed else problem
+            problem._replace(where=PROGRAM) if problem.where == typed else problem
             for problem in error.problems
         ) from None
 

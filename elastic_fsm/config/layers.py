@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.defaults_list import create_defaults_list
@@ -51,8 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["FileLayer", "Layers"]
 
 
-@dataclass(frozen=True, slots=True)
-class FileLayer:
+class FileLayer(NamedTuple):
     """A file that took part, in order: how the user calls it, and where its keys stand."""
 
     path: Path

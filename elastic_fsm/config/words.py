@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elastic_fsm.config.hints import (
     GROUPS,
@@ -21,6 +21,7 @@ from elastic_fsm.config.hints import (
     unknown_key,
 )
 from elastic_fsm.config.schema import field_types
+from elastic_fsm.config.simple_override import simple_override
 from elastic_fsm.config.sources import options
 from elastic_fsm.config.verbatim import encode
 from elastic_fsm.config.yamlfile import parse_flow
@@ -43,8 +44,7 @@ _NAMES = re.compile(r"\+{0,2}(run_dir|run_id|spec\.cwd)=(.*)", re.DOTALL)
 _WHERE = "command line"
 
 
-@dataclass(frozen=True, slots=True)
-class TextWord:
+class TextWord(NamedTuple):
     """A text from the command line, encoded, and the word that said it."""
 
     path: tuple[str | int, ...]
@@ -185,8 +185,9 @@ def _parse(sign: str, key: str, rest: str) -> Override:
 def _parsed(sign: str, key: str, rest: str) -> Override:
     from hydra.errors import HydraException
 
+    word = f"{sign}{key}{rest}"
     try:
-        return _parser().parse_overrides([f"{sign}{key}{rest}"])[0]  # type: ignore[no-any-return]
+        return simple_override(word) or _parser().parse_overrides([word])[0]
     except HydraException:
         fix = f"as text: {quoted_override(key, rest[1:])}"
         raise _bad(f"Hydra cannot read {rest[1:]!r}", key, fix=fix) from None

@@ -16,34 +16,23 @@ their own.
 from __future__ import annotations
 
 import os
-import select
-import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastic_fsm.launchers.procfs import all_stats, has_mark, read_stat
+from elastic_fsm.launchers.procfs import is_mounted, read_stat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from elastic_fsm.launchers.base import ExitWatcher
-    from elastic_fsm.launchers.procfs import Stat
 
-__all__ = ["Guardian", "main"]
+__all__ = ["Guardian"]
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
-# What is still there after so long cannot be killed: it hangs in the kernel, or is another user's.
-_ROUNDS = 1000
-_PAUSE = 0.01
-_EMPTY_LOOKS = 2
 _MOST_STARTS = 3
 _CODE = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    "from elastic_fsm.launchers.guardian import main; main(sys.argv[2], int(sys.argv[3]))"
+    "import sys; sys.path += sys.argv[3:]; "
+    "from elastic_fsm.launchers.guarding import guard; guard(sys.argv[1], int(sys.argv[2]))"
 )
 
 
@@ -83,11 +72,10 @@ class Guardian:
         self._close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        root = str(Path(__file__).parents[2])
         self._starts += 1
         # Its own session and no terminal: what stops the agent must not stop its guardian.
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _CODE, root, self._mark, str(os.getpid())],
+            [sys.executable, "-I", "-S", "-c", _CODE, self._mark, str(os.getpid()), *_folders()],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -119,66 +107,11 @@ class Guardian:
             os.write(self._process.stdin.fileno(), line.encode())
 
 
-def main(mark: str, agent: int, pipe: int = 0) -> None:
-    """The guardian's side: wait for the agent's end, then leave nothing of its workers."""
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    workers: dict[int, int] = {}
-    for line in _lines(agent, pipe):
-        if line == "done\n":
-            return
-        worker, started = line.split()
-        workers[int(worker)] = int(started)
-    _kill_all(workers, mark)
+def _folders() -> list[str]:
+    """Where the guardian's interpreter, which knows no site-packages, finds what it imports."""
+    root = str(Path(__file__).parents[2])
+    if is_mounted():
+        return [root]
+    from elastic_fsm.launchers import elsewhere
 
-
-def _kill_all(workers: Mapping[int, int], mark: str) -> None:
-    empty = 0
-    for _ in range(_ROUNDS):
-        victims = _victims(all_stats(), workers, mark)
-        empty = 0 if victims else empty + 1
-        if empty == _EMPTY_LOOKS:
-            return
-        for pid in victims:
-            with suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(_PAUSE)
-
-
-def _lines(agent: int, pipe: int) -> Iterator[str]:
-    """What the agent says, until it is gone; a process that it forked may still hold the pipe."""
-    poller = select.poll()
-    poller.register(pipe, select.POLLIN)
-    with suppress(OSError, AttributeError):
-        poller.register(os.pidfd_open(agent), select.POLLIN)
-    buffer = b""
-    while True:
-        ready = [fd for fd, _ in poller.poll()]
-        if pipe not in ready or not (data := os.read(pipe, 4096)):
-            return
-        *lines, buffer = (buffer + data).split(b"\n")
-        yield from (f"{line.decode()}\n" for line in lines)
-
-
-def _victims(stats: Mapping[int, Stat], workers: Mapping[int, int], mark: str) -> set[int]:
-    """Living processes that belong to a worker."""
-    ours = {pid for pid, started in workers.items() if _is_same(stats.get(pid), started)}
-    found = {
-        stat.pid
-        for stat in stats.values()
-        if stat.session in ours or stat.group in ours or has_mark(stat.pid, mark)
-    }
-    found |= _descendants(stats, found)
-    return {pid for pid in found if not stats[pid].ended and pid != os.getpid()}
-
-
-def _is_same(stat: Stat | None, started: int) -> bool:
-    """A worker's pid still means that worker, or nobody: a pid in use as a session is kept."""
-    return stat is None or stat.started == started
-
-
-def _descendants(stats: Mapping[int, Stat], roots: set[int]) -> set[int]:
-    found = set(roots)
-    while more := {s.pid for s in stats.values() if s.parent in found and s.pid not in found}:
-        found |= more
-    return found
+    return [root, elsewhere.FOLDER]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
 from elastic_fsm.launchers.environment import worker_environment
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Planner", "command_of", "what_to_run"]
 
 
-@dataclass(frozen=True, slots=True)
-class Planner:
+class Planner(NamedTuple):
     """Makes the plan of each attempt; all that stays the same during a run is in here.
 
     ``node_dir`` holds a folder for each attempt, None keeps nothing on disk. ``log_mode`` is

@@ -2,21 +2,24 @@
 
 Each move is a line. What follows from other lines (an answer that comes at once, a timer) stands
 there as a comment; what the world does is a line that can be played. Answers that do not come at
-once make the rendezvous wait, or the start or the stop take longer. What no scenario can say, such
+once make the rendezvous wait, or the start or the stop take longer. A line comes before the timers
+that have not fired yet, and as late as an ``in_state_for`` asks for. What no scenario can say, such
 as an action that raises, is told in a comment only.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
+from elastic_fsm.durations import parse_duration
 from elastic_fsm.facts import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from elastic_fsm.binding import Rules
+    from elastic_fsm.binding import Delay, Rules
     from elastic_fsm.declaration import MachineSpec
     from elastic_fsm.exploration import Finding, Move
 
@@ -39,13 +42,15 @@ def as_scenario(finding: Finding, spec: MachineSpec, rules: Rules) -> str:
 
 
 class _Writer:
-    """``now`` is the time of the last line; what was asked at which time and is not answered yet
-    stands in ``asked``, how long an answer must take in ``takes``."""
+    """``now`` is the time of the last line, ``entered`` when the machine came to its state, and
+    ``fires`` when each of the state's timers will; what was asked at which time and is not answered
+    yet stands in ``asked``, how long an answer must take in ``takes``."""
 
     def __init__(self, finding: Finding, spec: MachineSpec, rules: Rules) -> None:
         self.finding = finding
         self.spec = spec
         self.rules = rules
+        self.waiting = _waiting(rules)
         self.takes: dict[str, float] = {}
         self.waits = self._rendezvous_waits()
         # The workers of an attempt end one after the other, the highest rank first.
@@ -68,14 +73,29 @@ class _Writer:
     def _write(self) -> None:
         self.now = 0.0
         self.begun = self.stuck = self.unstarted = False
-        self.state = self.spec.initial
+        self.spent, self.attempt = 0, -1
         self.asked: dict[str, float] = {}
         self.alive = self.workers
         self.lines: list[tuple[str, str]] = []
+        self._enter(self.spec.initial)
         for move in self.finding.moves:
             self.lines.append((self._line(move), _comment(move)))
+            if _enters(move, self.spec):
+                self._enter(move.dest)
             self._ask(move)
-            self.state = move.dest
+
+    def _enter(self, state: str) -> None:
+        """Timers are armed with what is known before the step's actions are run."""
+        self.state, self.entered = state, self.now
+        budget = self.finding.budget
+        facts = Facts(
+            attempt=self.attempt,
+            local_world_size=self.workers,
+            max_restarts=budget,
+            restarts_left=budget - self.spent,
+        )
+        delays = self.rules.timeouts.get(state, {})
+        self.fires = {event: self.now + _seconds(delay, facts) for event, delay in delays.items()}
 
     def _conduct(self) -> Iterator[str]:
         if self.unstarted:
@@ -103,6 +123,8 @@ class _Writer:
         for move in self.finding.moves:
             if asked and move.event not in ("rendezvous_completed", "barrier_passed"):
                 return True
+            if asked and self._at_least(move):
+                return True
             asked = not self._actions(move).isdisjoint([_JOIN, "enter_exit_barrier"])
         return False
 
@@ -117,7 +139,9 @@ class _Writer:
 
     def _ask(self, move: Move) -> None:
         actions = self._actions(move)
+        self.spent += "spend_restart" in actions
         if _JOIN in actions:  # the answers of the attempt before are stale
+            self.attempt += 1
             self.asked.clear()
         for name in actions & {_START, _STOP}:
             self.asked.setdefault(name, self.now)
@@ -130,26 +154,29 @@ class _Writer:
             self._wait_for_timer(event)
             return ""
         if event in _BY_THEMSELVES:
-            self._by_itself(event)
+            self._by_itself(move)
             return ""
         if event in _RENDEZVOUS and not self.waits:
             return ""
         if event == "worker_exited":
             return self._exit(move)
-        return self._at(_THINGS.get(event, f"event {event}").format(**move.data))
+        return self._at(move, _THINGS.get(event, f"event {event}").format(**move.data))
 
-    def _by_itself(self, event: str) -> None:
+    def _by_itself(self, move: Move) -> None:
+        event, soonest = move.event, self.entered + self._at_least(move)
         if event == "run_requested":
             self.begun = True
         elif event == "workers_started":
-            self._answered(_START)
+            self._answered(_START, soonest)
         else:
             self.stuck |= event == "workers_stuck"
-            self._answered(_STOP)
+            self._answered(_STOP, soonest)
             self.asked.pop(_START, None)
 
-    def _answered(self, name: str) -> None:
+    def _answered(self, name: str, soonest: float) -> None:
         began = self.asked.pop(name, self.now)
+        if soonest > began + self.takes.get(name, 0.0):
+            self.takes[name] = soonest - began
         takes = 3.0 if self.stuck and name == _STOP else self.takes.get(name, 0.0)
         if takes < math.inf:
             self.now = max(self.now, began + takes)
@@ -162,11 +189,13 @@ class _Writer:
             self.unstarted = True
             self.asked.pop(_START, None)
             return ""
-        return self._at(f"worker {self.alive} exits {move.data['exit_code']}")
+        return self._at(move, f"worker {self.alive} exits {move.data['exit_code']}")
 
-    def _at(self, what: str) -> str:
-        """The next moment; whoever has not answered yet takes longer than that."""
-        self.now += self._step() if self.begun else 0.0
+    def _at(self, move: Move, what: str) -> str:
+        """The next moment that fits; whoever has not answered yet takes longer than that."""
+        if self.begun:
+            step = min([1.0, *((end - self.now) / 2 for end in self._ends(move))])
+            self.now = max(self.now + step, self.entered + self._at_least(move))
         self._outlast(1.0)
         return f"at {_say(self.now)} {what}"
 
@@ -174,22 +203,48 @@ class _Writer:
         for name, began in self.asked.items():
             self.takes[name] = max(self.takes.get(name, 0.0), self.now + more - began)
 
-    def _step(self) -> float:
-        """A second, or less where a timer would fire before."""
-        delays = [self._delay(event) for event in self.rules.timeouts.get(self.state, {})]
-        return min([1.0, *(delay / 2 for delay in delays if delay)])
+    def _ends(self, move: Move) -> list[float]:
+        """What must not have come before a line: timers, and the time of an ``in_state_for`` that
+        does not hold."""
+        over = [self.entered + seconds for seconds in self._waited(move, held=False)]
+        return [end for end in (*self.fires.values(), *over) if end > self.now]
+
+    def _at_least(self, move: Move) -> float:
+        """For how long the state must have lasted."""
+        return max(self._waited(move, held=True), default=0.0)
+
+    def _waited(self, move: Move, *, held: bool) -> list[float]:
+        """The seconds of those conditions on the time in the state that are, or are not, true."""
+        return [self.waiting[c] for c, value in move.chosen if value is held and c in self.waiting]
 
     def _wait_for_timer(self, event: str) -> None:
-        self.now += self._delay(event)
+        self.now = max(self.now, self.fires.pop(event, self.now))
         self._outlast(1.0)
         if _START in self.asked:
             self.takes[_START] = math.inf
 
-    def _delay(self, event: str) -> float:
-        try:
-            return self.rules.timeouts[self.state][event](Facts()) or 0.0
-        except Exception:  # it needs facts that only a run has
-            return 0.0
+
+def _enters(move: Move, spec: MachineSpec) -> bool:
+    """Whether the machine comes to a state, be it the one where it was."""
+    return bool(move.transition) and spec.transitions[move.transition].dest is not None
+
+
+def _seconds(delay: Delay, facts: Facts) -> float:
+    """Of a timer that is never armed no move tells, so that any number will do."""
+    try:
+        seconds = delay(facts)
+    except Exception:  # it needs facts that only a run has
+        return 0.0
+    return seconds or 0.0
+
+
+def _waiting(rules: Rules) -> dict[str, float]:
+    """How long a state must have lasted, by condition as the declaration writes it."""
+    return {
+        str(use): parse_duration(bound.keywords["seconds"]) or 0.0
+        for use, bound in rules.conditions.items()
+        if use.name == "in_state_for" and isinstance(bound, functools.partial)
+    }
 
 
 def _say(seconds: float) -> str:

@@ -7,7 +7,6 @@ scenario's that shows as one of the agent's; against a real run it would end tha
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.checks import known_events
@@ -73,7 +72,7 @@ def wrong_names(script: Script, machine: Machine, workers: int) -> Iterator[Prob
     events = _events(machine)
     for line in script.happenings:
         found = (*_wrong_rank(line.rank, workers), *_wrong_event(line, events, workers))
-        yield from (replace(problem, where=line.where) for problem in found)
+        yield from (problem._replace(where=line.where) for problem in found)
 
 
 def _events(machine: Machine) -> set[str]:

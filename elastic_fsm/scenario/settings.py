@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from elastic_fsm.problems import BadInput
@@ -52,4 +51,4 @@ def _placed(problem: Problem, script: Script, typed: set[str]) -> Problem:
         return problem
     path = f"{key_of(word) if word in script.overrides else problem.path}."
     keys = [key for key in script.places if path.startswith(f"{key}.") and key not in typed]
-    return replace(problem, where=script.places[max(keys, key=len)]) if keys else problem
+    return problem._replace(where=script.places[max(keys, key=len)]) if keys else problem

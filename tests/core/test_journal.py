@@ -23,6 +23,10 @@ def lines_of(path):
     return [{k: v for k, v in json.loads(line).items() if k != "check"} for line in lines]
 
 
+def test_a_read_only_mapping_is_a_mapping_in_the_journal():
+    assert json.loads(to_line(Facts()._asdict()))["exit_codes"] == {}
+
+
 def test_a_line_is_sealed(tmp_path):
     line = to_line({"seq": 1, "text": "é"})
     assert json.loads(line) == {"seq": 1, "text": "é", "check": json.loads(line)["check"]}
@@ -110,7 +114,7 @@ def test_a_step_as_a_record():
         actions=(Use("stop", {"n": 1}),), verdicts=(Verdict("go", "unless x", held=True),),
     )  # fmt: skip
     record = describe_step(EVENT, FACTS, step)
-    assert record.pop("facts") == {name: getattr(FACTS, name) for name in Facts.__slots__}
+    assert record.pop("facts") == {name: getattr(FACTS, name) for name in Facts._fields}
     assert record == {
         "event": {"name": "worker_exited", "data": {"local_rank": 1}, "attempt": 2},
         "verdicts": [["go", "unless x", True]],

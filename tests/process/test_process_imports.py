@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import elastic_fsm
 
 pytestmark = pytest.mark.slow
 
@@ -61,10 +64,25 @@ def test_a_run_imports_no_heavy_package(scene):
     assert run.code == 0
     modules = imported(run.err)
     assert "elastic_fsm.launch" in modules
-    assert not top_levels(modules) & {"torch", "numpy", "asyncio", "multiprocessing", "pydoc"}
+    heavy = {"torch", "numpy", "psutil", "asyncio", "multiprocessing", "pydoc"}
+    assert not top_levels(modules) & heavy
     assert "difflib" not in modules  # for mistakes
     if sys.version_info < (3, 12):  # importlib.metadata brings it from there on
         assert "shutil" not in modules  # for programs on PATH
+
+
+def test_a_guardian_imports_next_to_nothing():
+    """It starts with the workers, on their processors."""
+    code = "import sys; sys.path.append(sys.argv[1]); import elastic_fsm.launchers.guarding; "
+    code += "print(*sys.modules)"
+    argv = [sys.executable, "-I", "-S", "-c", code, str(Path(elastic_fsm.__file__).parents[1])]
+    modules = set(subprocess.check_output(argv, text=True).split())
+    assert {m for m in modules if m.startswith("elastic_fsm.")} == {
+        "elastic_fsm.launchers",
+        "elastic_fsm.launchers.guarding",
+        "elastic_fsm.launchers.procfs",
+    }
+    assert not modules & {"collections", "contextlib", "enum", "functools", "re", "typing"}
 
 
 def test_K4_a_run_needs_nothing_that_draws(scene):
