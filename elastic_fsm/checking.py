@@ -2,8 +2,9 @@
 
 First the static checks, as ``run`` makes them. Then, because that takes a tenth of a second and
 needs a screen of its own, what ``run`` does not do: the exploration of everything that can
-happen, with a counter-example for each claim that does not hold. The counter-examples are told
-also where the static checks have found something: they show what it would have come to.
+happen, with a counter-example for each claim that does not hold. A machine in which the static
+checks have found something is not explored: it is not the one that somebody means to run, and
+what was said of it would be one slip told twice.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.binding import bind
 from elastic_fsm.checks import check, known_events
-from elastic_fsm.declaration import ANY, SAME
 from elastic_fsm.exploration import CLAIMS, explore
 from elastic_fsm.matrix import FORMATS, as_table, matrix
+from elastic_fsm.narration import counted
 from elastic_fsm.plugins import rules_for
 from elastic_fsm.problems import BadInput, Problem, did_you_mean
 from elastic_fsm.reading import read_machine
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from elastic_fsm.binding import Rules
     from elastic_fsm.config import Composed
-    from elastic_fsm.declaration import MachineSpec
     from elastic_fsm.exploration import Exploration
 
 __all__ = ["run_verb"]
@@ -91,26 +91,27 @@ class _Checked:
         self.problems: list[Problem] = [composed.locate(problem) for problem in problems]
         self.events = sorted(known_events(self.spec, _answers(self.rules)))
         self.explored: Exploration | None = None
-        if _is_whole(self.spec):
+        if not self.problems:
             self.explored = explore(self.spec, self.rules, values["stop"]["signals"])
 
     @property
     def exit_code(self) -> int:
         """2 for anything that is wrong; a machine too large to be looked through is not."""
         sound = self.explored is not None and not self.explored.findings
-        return 0 if sound and not self.problems else 2
+        return 0 if sound else 2
 
     # -- for people ------------------------------------------------------------------------------
 
     def report(self) -> Iterator[str]:
         spec = self.spec
-        count = f"{len(self.problems)} problem{'s' * (len(self.problems) != 1)}"
+        count = counted(len(self.problems), "problem")
         found = f"{count}:" if self.problems else "no problems"
         yield f"{len(spec.states)} states, {len(spec.transitions)} transitions: {found}"
         for problem in self.problems:
             yield from _indented(str(problem))
         if self.explored is None:
-            yield "not explored: first the names of states must be right"
+            them = "that" if len(self.problems) == 1 else "these"
+            yield f"not explored: mend {them} first"
         else:
             yield from self._exploration(self.explored)
 
@@ -128,16 +129,11 @@ class _Checked:
         for claim in (claim for claim in CLAIMS if claim in explored.follows):
             yield f"  BROKEN  {CLAIMS[claim]}: not where nothing is waited for, below"
         for finding in explored.findings.values():
-            yield f"  BROKEN  {CLAIMS[finding.claim]}: {self._introduction()}"
+            yield f"  BROKEN  {CLAIMS[finding.claim]}: the shortest way there, as a scenario:"
             yield from _indented(as_scenario(finding, self.spec, self.rules), by=10)
 
-    def _introduction(self) -> str:
-        if self.problems:
-            return "the shortest way there (it can be played when the problems above are mended):"
-        return "the shortest way there, as a scenario:"
-
     def _notes(self, explored: Exploration) -> Iterator[str]:
-        if not self.problems and (never := self._never_taken(explored)):
+        if never := self._never_taken(explored):
             yield f"never taken: {', '.join(never)}"
         for state, transitions in explored.cut_off.items():
             names = ", ".join(sorted(transitions))
@@ -155,7 +151,7 @@ class _Checked:
         return {
             "states": len(self.spec.states),
             "transitions": len(self.spec.transitions),
-            "problems": [asdict(problem) for problem in self.problems],
+            "problems": [problem._asdict() for problem in self.problems],
             "exploration": self.explored and self._exploration_as_json(self.explored),
             "matrix": as_table(self.spec, self.events),
         }
@@ -183,12 +179,6 @@ def _answers(rules: Rules) -> set[str]:
     return {
         event for action in rules.actions.values() for event in (*action.answers, *action.tells)
     }
-
-
-def _is_whole(spec: MachineSpec) -> bool:
-    """Whether every arrow begins and ends at a state."""
-    ends = {end for t in spec.transitions.values() for end in (*t.source, t.dest, spec.initial)}
-    return bool(spec.states) and ends - {None, ANY, SAME} <= set(spec.states)
 
 
 def _indented(text: str, by: int = 2) -> Iterator[str]:

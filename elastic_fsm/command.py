@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.launchers.choice import is_found
-from elastic_fsm.problems import Problem, did_you_mean
+from elastic_fsm.problems import Problem, closest
+from elastic_fsm.shebang import fault_of_first_line, is_program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 __all__ = ["check_command"]
 
@@ -36,32 +37,68 @@ def _check_entrypoint(spec: Mapping[str, Any]) -> Iterator[Problem]:
         )
     elif spec["module"]:
         yield from _check_module(entrypoint, spec)
+    elif _is_shut_off(path := Path(spec["cwd"] or ".") / entrypoint):
+        fix = "allow to enter the folders above it, as by chmod +x"
+        yield Problem(f"{entrypoint!r} cannot be reached", path="spec.entrypoint", fix=fix)
     elif entrypoint.endswith(".py"):
-        yield from _check_script(entrypoint, Path(spec["cwd"] or "."))
-    elif not _is_program(entrypoint, spec):
-        yield _no_program(entrypoint, spec)
+        yield from _check_script(entrypoint, path)
+    else:
+        yield from _check_program(entrypoint, path, spec)
 
 
-def _no_program(entrypoint: str, spec: Mapping[str, Any]) -> Problem:
-    if os.sep in entrypoint and Path(spec["cwd"] or ".", entrypoint).is_file():
+def _is_shut_off(path: Path) -> bool:
+    try:
+        path.stat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _check_program(entrypoint: str, path: Path, spec: Mapping[str, Any]) -> Iterator[Problem]:
+    program = _found(entrypoint, spec)
+    if program is None:
+        yield _no_program(entrypoint, path)
+    elif fault := fault_of_first_line(program, Path(spec["cwd"] or "."), spec["env"]):
+        yield Problem.told(f"{entrypoint!r} {fault}", path="spec.entrypoint")
+
+
+def _no_program(entrypoint: str, path: Path) -> Problem:
+    is_path = os.sep in entrypoint
+    if path.is_dir():
+        what, fix = f"{entrypoint!r} is a folder, not a program", "name the program in it"
+    elif is_path and not path.exists():
+        return _no_file(entrypoint, path, beside=path.parent.glob("*"))
+    elif is_path:
         what, fix = f"{entrypoint!r} may not be executed", f"allow it: chmod +x {entrypoint}"
     else:
         what = f"command not found: {entrypoint!r}"
         fix = "give a path, or a program on PATH; a Python file needs its .py"
+        if path.is_file():
+            fix = f"it is looked for on PATH; the file here is .{os.sep}{entrypoint}"
     return Problem(what, path="spec.entrypoint", fix=fix)
 
 
-def _check_script(script: str, folder: Path) -> Iterator[Problem]:
-    path = folder / script
+def _no_file(entrypoint: str, path: Path, beside: Iterable[Path]) -> Problem:
+    if path.is_symlink():
+        what = f"{entrypoint!r} is a link to {str(path.readlink())!r}, which is not there"
+        return Problem(what, path="spec.entrypoint")
+    near = closest(path.name, [file.name for file in beside])
+    fix = f"did you mean {near!r}?" if near else f"looked in {path.parent.absolute()}"
+    return Problem(f"no such file: {entrypoint!r}", path="spec.entrypoint", fix=fix)
+
+
+def _check_script(script: str, path: Path) -> Iterator[Problem]:
     if path.is_dir():
         inside = sorted(str(Path(script, entry.name)) for entry in path.glob("*.py"))
         fix = f"name the script in it: {', '.join(inside)}" if inside else "name a file"
         yield Problem(f"{script!r} is a folder, not a script", path="spec.entrypoint", fix=fix)
-    elif not path.is_file():
-        beside = path.parent
-        names = [path.name for path in beside.glob("*.py")] if beside.is_dir() else []
-        fix = did_you_mean(Path(script).name, names) or f"looked in {beside.absolute()}"
-        yield Problem(f"no such file: {script!r}", path="spec.entrypoint", fix=fix)
+    elif not path.exists():
+        yield _no_file(script, path, beside=path.parent.glob("*.py"))
+    elif not os.access(path, os.R_OK):
+        fix = f"allow it: chmod +r {script}"
+        yield Problem(f"{script!r} may not be read", path="spec.entrypoint", fix=fix)
 
 
 def _check_module(name: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -77,15 +114,17 @@ def _check_interpreter(spec: Mapping[str, Any]) -> Iterator[Problem]:
     """The program of ``PYTHON_EXEC`` runs scripts and modules, but no other commands."""
     python = os.environ.get("PYTHON_EXEC")
     for_python = spec["module"] or str(spec["entrypoint"]).endswith(".py")
-    if python and for_python and not _is_program(python, spec):
+    if python and for_python and _found(python, spec) is None:
         what = f"the interpreter is not there, or cannot be run: {python!r}"
         yield Problem(what, where="PYTHON_EXEC", fix="name a Python, or leave PYTHON_EXEC unset")
 
 
-def _is_program(entrypoint: str, spec: Mapping[str, Any]) -> bool:
+def _found(entrypoint: str, spec: Mapping[str, Any]) -> Path | None:
+    """The file of a program; None for one that is not there, or cannot be run."""
     if os.sep in entrypoint:
         program = Path(spec["cwd"] or ".") / entrypoint
-        return program.is_file() and os.access(program, os.X_OK)
+        return program if is_program(program) else None
     import shutil  # brings three compressors along, which few commands are worth
 
-    return shutil.which(entrypoint, path=spec["env"].get("PATH")) is not None
+    found = shutil.which(entrypoint, path=spec["env"].get("PATH"))
+    return None if found is None else Path(found)

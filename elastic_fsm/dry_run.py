@@ -19,14 +19,15 @@ __all__ = ["describe"]
 
 
 def describe(prepared: Prepared) -> str:
-    """The launch plan, secrets masked. The port is chosen at the start and shown as 0."""
+    """The launch plan, secrets masked; without a port that is chosen at each start."""
     machine = prepared.machine.spec
     lines = [
         f"run {prepared.run_id} on {prepared.host}: nothing is started",
         f"machine: {len(machine.states)} states, {len(machine.transitions)} transitions, "
         "no problems",
-        "MASTER_PORT is chosen at each start",
     ]
+    if not prepared.spec.master_port:
+        lines.append("MASTER_PORT is chosen at each start")
     rendezvous = prepared.values["rendezvous"]
     if not is_standalone(rendezvous):
         nodes = nodes_in_words(rendezvous)
@@ -46,5 +47,5 @@ def _worker(worker: WorkerPlan) -> Iterator[str]:
     yield f"  stderr   {worker.stderr or 'of the agent'}"
     yield f"  errors   {worker.error_file or 'none'}"
     for name, value in sorted(mask_env(worker.env).items()):
-        if name != "MASTER_PORT":
+        if (name, value) != ("MASTER_PORT", "0"):
             yield f"  {name}={shlex.quote(value)}"

@@ -89,6 +89,8 @@ _BY_EVENT = {
         "stopped_by_agent": FLAG,
         "reason": TEXT,
     },
+    "workers_initialized": {"ranks": [INTEGER]},
+    "workers_failed": {"last_lines?": {RANK: [TEXT]}},
     "timer_expired": {
         "local_rank": INTEGER,
         "pid": maybe(INTEGER),

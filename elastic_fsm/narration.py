@@ -10,7 +10,7 @@ from elastic_fsm.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["because", "ranges", "state_change"]
+__all__ = ["because", "counted", "ranges", "state_change"]
 
 
 _TOLD_ANYWAY = ("command_failed", "timer_expired")
@@ -50,7 +50,8 @@ def because(record: Mapping[str, Any]) -> str:
     return f"{event['name']} after {after:g} s" if after else event["name"]
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """``1 worker`` or ``2 workers``."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
@@ -68,7 +69,7 @@ def _expired(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
 
 def _completed(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     world = data["world"]
-    nodes = _count(len(world["nodes"]), "node")
+    nodes = counted(len(world["nodes"]), "node")
     meeting = f"{world['master_addr']}:{world['master_port']}"
     return f"round {world['round']}: {nodes}, workers meet at {meeting}"
 
@@ -95,10 +96,10 @@ _WORDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], str]] = {
     "spare_assigned": lambda data, facts: "there are enough nodes without this one",
     "run_finished": lambda data, facts: "the other nodes finished the run",
     "membership_changed": lambda data, facts: f"nodes changed: {data.get('reason', '')}",
-    "workers_started": lambda data, facts: f"{_count(len(data['pids']), 'worker')} started",
+    "workers_started": lambda data, facts: f"{counted(len(data['pids']), 'worker')} started",
     "worker_exited": _exited,
     "timer_expired": _expired,
-    "workers_initialized": lambda data, facts: f"{_count(len(data['ranks']), 'worker')} started",
+    "workers_initialized": lambda data, facts: f"{counted(len(data['ranks']), 'worker')} started",
     "workers_succeeded": lambda data, facts: "all workers are done",
     "workers_failed": _failed,
     "workers_stopped": _stopped,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from elastic_fsm.group import Worker, WorkerGroup, WorkerSpec
+    from elastic_fsm.group import Worker, WorkerSpec
     from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
     from elastic_fsm.launchers.plan import Planner
     from elastic_fsm.logs.console import Console
@@ -31,14 +31,16 @@ def make_files(plan: LaunchPlan) -> None:
                 path.touch()
 
 
-def console_prefix(template: str, host: str, group: WorkerGroup, worker: Worker) -> str:
+def console_prefix(
+    template: str, worker: Worker | WorkerPlan, *, role: str, host: str, node_rank: int | str | None
+) -> str:
     """What stands before a worker's lines: ``logs.prefix``, filled in."""
     return template.format(
-        role=group.spec.role,
+        role=role,
         rank=worker.global_rank,
         local_rank=worker.local_rank,
         host=host,
-        node_rank=group.group_rank,
+        node_rank=node_rank,
     )
 
 
@@ -110,20 +112,16 @@ class WorkerOutputs:
         return chosen and self._logs["mode"] in ("tee", "console")
 
     def _follow(self, worker: WorkerPlan) -> None:
-        prefix = self._prefix(worker)
+        prefix = console_prefix(
+            self._logs["prefix"],
+            worker,
+            role=self._spec.role,
+            host=self._host,
+            node_rank=worker.env.get("GROUP_RANK", ""),
+        ).encode()
         if worker.stdout is not None:
             self._console.follow(worker.stdout, stream="stdout", prefix=prefix)
             self._followed.append(worker.stdout)
         if worker.stderr is not None:
             self._console.follow(worker.stderr, stream="stderr", prefix=prefix)
             self._followed.append(worker.stderr)
-
-    def _prefix(self, worker: WorkerPlan) -> bytes:
-        text: str = self._logs["prefix"].format(
-            role=self._spec.role,
-            rank=worker.global_rank,
-            local_rank=worker.local_rank,
-            host=self._host,
-            node_rank=worker.env.get("GROUP_RANK", ""),
-        )
-        return text.encode()

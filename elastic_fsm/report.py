@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elastic_fsm.failures import describe_exit, signal_name
 from elastic_fsm.group import WorkerState
-from elastic_fsm.narration import ranges
+from elastic_fsm.narration import counted, ranges
 from elastic_fsm.printable import printable
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ _KILLED = "killed by the agent (SIGKILL)"
 _SAME_SIGNAL = "ended by the same signal"
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What ``report.json`` holds: plain values only."""
 
     values: Mapping[str, Any]
@@ -42,9 +40,17 @@ class Report:
 
 
 def make_report(
-    agent: Agent, result: RunResult, *, run_id: str, host: str, why: str, exit_code: int
+    agent: Agent,
+    result: RunResult,
+    *,
+    run_id: str,
+    host: str,
+    why: str,
+    exit_code: int,
+    failed_commands: Sequence[Mapping[str, Any]] = (),
 ) -> Report:
-    """The report of a run that has ended. ``why`` is the last change of state, in words."""
+    """The report of a run that has ended. ``why`` is the last change of state, in words;
+    ``failed_commands`` are those of rules."""
     return Report(
         {
             "run_id": run_id,
@@ -58,6 +64,7 @@ def make_report(
             "restarts_used": agent.restarts_used,
             "max_restarts": agent.group.spec.max_restarts,
             "membership_restarts": agent.membership_restarts,
+            "failed_commands": list(failed_commands),
             "attempts": [_attempt(attempt, host) for attempt in agent.history],
         }
     )
@@ -147,10 +154,9 @@ def render(report: Report, *, places: Sequence[tuple[str, str]] = (), hint: str 
 
 
 def _headline(values: Mapping[str, Any]) -> str:
-    attempts = len(values["attempts"])
     return (
         f"{values['final_state']}: run {values['run_id']}, exit code {values['exit_code']}, "
-        f"{attempts} attempt{'s' * (attempts != 1)}, "
+        f"{counted(len(values['attempts']), 'attempt')}, "
         f"{values['restarts_used']} of {values['max_restarts']} restarts used"
     )
 

@@ -84,6 +84,10 @@ def _reported(cause: Mapping[str, Any]) -> Evidence:
 def _found(node: Path, attempt: int, ended: Mapping[str, Any]) -> Evidence:
     """The global rank is not in the event; on one node it is the same as the local one."""
     rank = ended["local_rank"]
+    if told := ended.get("last_lines"):  # where there may be no log of ours
+        lines = tuple(map(_short, told[-_LINES:]))
+        how = describe_exit(ended["exit_code"])
+        return Evidence(rank, rank, how, lines=lines, source="journal.jsonl")
     log = node / f"attempt_{attempt}" / str(rank) / "stderr.log"
     return Evidence(
         rank=rank,

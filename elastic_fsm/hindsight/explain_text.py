@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.durations import say_duration
 from elastic_fsm.hindsight.explain import clock
 from elastic_fsm.hindsight.story import tell_ends
-from elastic_fsm.narration import ranges
+from elastic_fsm.narration import counted, ranges
 from elastic_fsm.printable import printable
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _head(story: Story) -> str:
     return (
         f"{printable(title)}\n"
         f"  {clock(story.began, date=True)}, for {say_duration(story.seconds)}; "
-        f"{story.attempts} attempt{'s' * (story.attempts != 1)}; "
+        f"{counted(story.attempts, 'attempt')}; "
         f"{story.restarts_used} of {story.max_restarts} restarts spent{anew}; "
         f"{story.events} events"
     )
@@ -112,7 +112,7 @@ def _exits(exits: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _outcome(chapter: Chapter) -> Iterator[str]:
     if chapter.healthy_after is not None and chapter.kind != "start":
-        spent = _count(chapter.restarts_used, "restart")
+        spent = counted(chapter.restarts_used, "restart")
         yield f"{'':>9}  healthy again after {say_duration(chapter.healthy_after)}; {spent} spent"
 
 
@@ -138,7 +138,7 @@ def _ledger(story: Story) -> Iterator[str]:
         bar = "█" * round(24 * share)
         yield (
             f"{state.state:<{width}}  {share:>6.1%}  {say_duration(state.seconds):>11}  "
-            f"{_count(state.visits, 'visit'):<9} {bar}"
+            f"{counted(state.visits, 'visit'):<9} {bar}"
         )
 
 
@@ -146,7 +146,7 @@ def _costs(story: Story) -> Iterator[str]:
     yield from tell_ends(story.costs, _FIRST, _LAST, lambda cost: [_cost(cost, story)])
     if len(story.costs) > 1:
         lost = sum(c.seconds for c in story.costs if c.healthy_again)
-        yield f"together: {say_duration(lost)} until healthy again, " + _count(
+        yield f"together: {say_duration(lost)} until healthy again, " + counted(
             sum(c.restarts_used for c in story.costs), "restart"
         )
 
@@ -154,9 +154,5 @@ def _costs(story: Story) -> Iterator[str]:
 def _cost(cost: Cost, story: Story) -> str:
     following = "end" if cost.chapter == story.chapters[-1].number else "next"
     until = "until healthy again" if cost.healthy_again else f"until the {following}"
-    spent = f", {_count(cost.restarts_used, 'restart')}" if cost.restarts_used else ""
+    spent = f", {counted(cost.restarts_used, 'restart')}" if cost.restarts_used else ""
     return f"{cost.chapter}. {cost.kind}: {say_duration(cost.seconds)} {until}{spent}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

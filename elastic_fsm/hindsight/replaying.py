@@ -10,6 +10,7 @@ from elastic_fsm.durations import say_duration
 from elastic_fsm.hindsight.explain import clock
 from elastic_fsm.hindsight.lines import happened
 from elastic_fsm.hindsight.replay import recorded_machine, replay
+from elastic_fsm.hindsight.story import tell_ends
 from elastic_fsm.journal_reader import read_journal
 from elastic_fsm.machine import load_machine
 from elastic_fsm.plugins import rules_for
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["other_machine", "own_machine", "replay_node"]
 
 _MOST = 20
+_CHANGED = "was changed after it was written: its checksum does not fit"
 
 
 def replay_node(
@@ -121,16 +123,29 @@ def _tell_own(journal: JournalFile, outcome: Replayed) -> Iterator[str]:
     for difference in outcome.differences[:1]:
         yield from _difference(difference)
     for difference in outcome.differences[1:_MOST]:
-        yield f"also {difference.where}: {', '.join(difference.fields)}"
+        fields = ", ".join("checksum" if f == "check" else f for f in difference.fields)
+        yield f"also {difference.where}: {fields}"
 
 
 def _difference(difference: Difference) -> Iterator[str]:
     record = difference.recorded
-    clear = "form" not in difference.fields and "event" in record
-    yield f"{difference.where} (seq {record.get('seq')}): {happened(record) if clear else '?'}"
+    what = "?" if "form" in difference.fields else record.get("note") or happened(record)
+    yield f"{difference.where} (seq {record.get('seq')}): {what}"
     for name in difference.fields:
-        yield f"  {name}: the journal has {record.get(name, 'nothing')!r},"
-        yield f"  {' ' * len(name)}  the machine {difference.computed.get(name, 'nothing')!r}"
+        yield from (f"  {text}" for text in _field(name, record, difference.computed))
+
+
+def _field(name: str, record: Mapping[str, Any], computed: Mapping[str, Any]) -> Iterator[str]:
+    if name == "check":
+        yield f"the line {_CHANGED}"
+    elif name == "form":
+        yield computed[name]
+    elif name == "seq":
+        must = f"its number is {record.get(name)} and not {computed[name]}"
+        yield f"{must}: lines before it were taken out, or added"
+    else:
+        yield f"{name}: the journal has {record.get(name, 'nothing')!r},"
+        yield f"{' ' * len(name)}  the machine {computed.get(name, 'nothing')!r}"
 
 
 def _tell_other(journal: JournalFile, outcome: Replayed) -> Iterator[str]:
@@ -144,6 +159,10 @@ def _tell_other(journal: JournalFile, outcome: Replayed) -> Iterator[str]:
         yield from _further(outcome.differences[1:])
     if outcome.ended_at is not None:
         yield from _early_end(journal, outcome)
+    changed = [index for index, record in enumerate(journal.records) if "check" in record]
+    yield from tell_ends(
+        changed, _MOST, 0, lambda at: [f"{journal.where(at)} {_CHANGED}"], "… and so were {} more"
+    )
 
 
 def _both(difference: Difference) -> Iterator[str]:

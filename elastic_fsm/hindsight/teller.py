@@ -145,8 +145,7 @@ class Teller:
             self.chapters[-1].over = True
         self._restarts = gap.before.restarts
         self._membership = gap.before.membership_restarts
-        for worker in self.workers:
-            worker.end = worker.end if worker.end is not None else start
+        self._end_of_all(start)
 
     def _finish(self) -> None:
         summary = self._journal.summary
@@ -168,6 +167,14 @@ class Teller:
                 self._worker(facts["attempt"], rank, pid)
         elif event["name"] == "worker_exited":
             self._note_exit(facts["attempt"], event["data"])
+        elif event["name"] == "workers_failed":
+            self._note_failures(facts, event["data"])
+        elif event["name"] == "workers_initialized":
+            self._end_of_all()
+            for rank in range(len(event["data"]["ranks"])):
+                self._worker(facts["attempt"], rank, None)
+        if event["name"] in ("workers_stopped", "workers_succeeded"):
+            self._end_of_all()
 
     def _worker(self, attempt: int, rank: int, pid: int | None) -> Worker:
         """The worker of an attempt; one may end before all are reported as started."""
@@ -185,6 +192,21 @@ class Teller:
         worker.stopped_by_agent = data["stopped_by_agent"]
         if self.chapters:
             self.chapters[-1].exits.append({**data, "at": self._at})
+
+    def _end_of_all(self, at: float | None = None) -> None:
+        """Nobody is left, by default from now, also where nothing was told of each."""
+        for worker in self.workers:
+            if worker.end is None:
+                worker.end = self._at if at is None else at
+
+    def _note_failures(self, facts: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+        """What an agent says that looks at its workers: which have failed, all at once."""
+        for rank, code in facts["exit_codes"].items():
+            ended = {"pid": None, "exit_code": code, "stopped_by_agent": False, "reason": ""}
+            lines = data.get("last_lines", {}).get(rank, [])
+            self._note_exit(
+                facts["attempt"], ended | {"local_rank": int(rank), "last_lines": lines}
+            )
 
     # -- sums ----------------------------------------------------------------------------------
 

@@ -46,8 +46,8 @@ def broken(values):
     return look_at(values).findings
 
 
-def changed(*, without=(), **machine):
-    values = copy.deepcopy(settings_for("elastic", machine=machine))
+def changed(*, without=(), restart=None, **machine):
+    values = copy.deepcopy(settings_for("elastic", machine=machine, restart=restart or {}))
     for name in without:
         del values["machine"]["transitions"][name]
     return values
@@ -269,6 +269,19 @@ def test_after_a_stop_signal_the_run_must_not_go_round():
 # -- a counter-example is a scenario ---------------------------------------------------------------
 
 
+def after_a_failure(timeouts=None, **guards):
+    """In HEALTHY workers are started while others run, but only so long after something."""
+    arrow = {"trigger": "membership_changed", "source": ["HEALTHY"], "dest": "STARTING"}
+    ticks = {"trigger": "tick", "source": ["HEALTHY"]}
+    return changed(
+        states={"HEALTHY": {"timeouts": timeouts or {}}},
+        transitions={
+            "hasty": {**arrow, "priority": 1, **guards},
+            **({"tick": ticks} if timeouts else {}),
+        },
+    )
+
+
 PLAYED = {
     "early_finish": (changed(without=["early_finish"]), "waiting"),
     "all_done": (changed(without=["all_done"]), "waiting"),
@@ -280,6 +293,44 @@ PLAYED = {
     "while_it_stops": (changed(transitions={"other_signal": {"dest": "INIT"}}), "stops"),
     "stuck": (changed(transitions={"unkillable": {"dest": "ABORTING"}}), "signals"),
     "unstarted": (changed(transitions={"unkillable": {"before": ["start_workers"]}}), "groups"),
+    "later": (after_a_failure(conditions=[{"in_state_for": "10s"}]), "groups"),
+    "earlier": (after_a_failure(unless=[{"in_state_for": "stop.window"}]), "groups"),
+    "later_and_before_a_timer": (
+        after_a_failure(conditions=[{"in_state_for": "20s"}], timeouts={"tick": "30s"}),
+        "groups",
+    ),
+    "a_slow_answer": (
+        changed(
+            transitions={
+                "late": {
+                    "trigger": "workers_stopped",
+                    "source": ["UNHEALTHY"],
+                    "dest": "STARTING",
+                    "conditions": [{"in_state_for": "7s"}],
+                    "priority": 1,
+                }
+            }
+        ),
+        "groups",
+    ),
+    "the_second_delay": (
+        changed(
+            restart={"delay": "10s", "factor": 3.0},
+            states={"RESTING": {"ignores": QUIET, "timeouts": {"rested": "1h"}}},
+            transitions={
+                "worker_lost": {"before": ["spend_restart"]},
+                "start_stuck": {"before": ["spend_restart"]},
+                "again": {"before": [], "dest": "RESTING"},
+                "rested": {"trigger": "rested", "source": ["RESTING"], "dest": "BACKOFF"},
+                "prodded": {
+                    "trigger": "signal_received",
+                    "source": ["RESTING"],
+                    "dest": "STARTING",
+                },
+            },
+        ),
+        "groups",
+    ),
 }
 
 
@@ -290,7 +341,8 @@ def test_played_it_goes_that_way(values, claim):
     finding = broken(values)[claim]
     end = "" if claim == "waiting" else "end at 1h\n"  # some of these would go on for ever
     script = parse_script(as_scenario(finding, spec, rules) + end)
-    values = compose(script.overrides).values | {"machine": values["machine"]}
+    given = {name: values[name] for name in ("machine", "restart")}
+    values = compose(script.overrides).values | given
     run = play(script, values, rules_for([]))
     expected = [move.transition for move in finding.moves if move.transition]
     assert [transition for transition, _ in run.run.path][: len(expected)] == expected

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import threading
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -102,6 +105,41 @@ class SecondStopKills(ActingLauncher):
         if self._stopping:
             self.kill()
         super().stop(attempt, signal, grace)
+
+
+class StopBlocks(ActingLauncher):
+    def stop(self, attempt, signal, grace):
+        threading.Event().wait()
+
+
+class StopBlocksAndLearnsNothing(ActingLauncher):
+    def stop(self, attempt, signal, grace):
+        with suppress(Exception):
+            threading.Event().wait()
+        super().stop(attempt, signal, grace)
+
+
+@pytest.mark.parametrize("launcher", [StopBlocks, StopBlocksAndLearnsNothing])
+def test_a_stop_that_blocks_fails_the_check_and_does_not_hang_it(launcher):
+    class Suite(Scripted):
+        launcher_class = launcher
+        promptness = 0.02
+
+    with pytest.raises(AssertionError, match=r"stop must not block, and had not returned after"):
+        run_check(Suite, "test_the_signal_is_the_one_that_was_asked_for")
+
+
+def test_somebody_elses_alarm_goes_on():
+    """As that of a plug-in of pytest, which limits the whole check."""
+    before = signal.signal(signal.SIGALRM, theirs := lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 60)
+    try:
+        run_check(Scripted, "test_the_signal_is_the_one_that_was_asked_for")
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 60
+        assert signal.getsignal(signal.SIGALRM) is theirs
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @breaks("test_the_signal_is_the_one_that_was_asked_for")

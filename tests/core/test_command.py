@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -186,6 +187,8 @@ def problems(tmp_path, monkeypatch):
     (tmp_path / "sub" / "own.py").write_text("")
     (tmp_path / "dir.py").mkdir()
     (tmp_path / "dir.py" / "main.py").write_text("")
+    for link in ("lost.py", "lost"):
+        (tmp_path / link).symlink_to("nowhere")
 
     def check(entrypoint, **spec):
         base = {"cwd": None, "args": [], "module": False, "env": {}}
@@ -227,12 +230,76 @@ def test_commands_that_can_be_started(problems, entrypoint, spec):
         ("no_such.module", {"module": True}, "spec.entrypoint: no module named 'no_such' for "),
         (".relative", {"module": True}, "spec.entrypoint: no module named '' for "),
         ("dir.py", {}, "spec.entrypoint: 'dir.py' is a folder, not a script\n    name the script"),
+        ("sub", {}, "spec.entrypoint: 'sub' is a folder, not a program"),
+        (
+            "./sub",
+            {},
+            "spec.entrypoint: './sub' is a folder, not a program",
+        ),
+        (
+            "tool",
+            {},
+            "spec.entrypoint: command not found: 'tool'\n    it is looked for on PATH; the",
+        ),
+        ("./tol", {}, "spec.entrypoint: no such file: './tol'\n    did you mean 'tool'?"),
+        ("lost.py", {}, "spec.entrypoint: 'lost.py' is a link to 'nowhere', which is not there"),
+        ("./lost", {}, "spec.entrypoint: './lost' is a link to 'nowhere', which is not there"),
         ("sh", {"cwd": "none"}, "spec.cwd: the working directory 'none' does not exist"),
     ],
 )
 def test_commands_that_cannot_be_started(problems, entrypoint, spec, found):
     (problem,) = problems(entrypoint, **spec)
     assert problem.startswith(found)
+
+
+FIRST_LINES = {
+    "#!/bin/sh\n": "",
+    "#! \t/bin/sh -e\r\n": "",  # the shell's affair
+    "#!/bin/sh": "",
+    "#!/usr/bin/env sh\n": "",
+    "#!/usr/bin/env -S no-such-program -x\n": "",  # more than is looked at
+    "#!../../bin/sh": "is to be run by '../../bin/sh', which is not there",
+    "#!tool2\n": "",
+    "\x7fELF\n": "",
+    "\x00": "",
+    "#!/no/python\n": "is to be run by '/no/python', which is not there\n    install that, or",
+    "#!./sub\n": "is to be run by './sub', which is no program",
+    "#!./plain\n": "is to be run by './plain', which is no program",
+    "#!\n": "names nothing in its first line that runs it",
+    "#!/usr/bin/env no-python\n": "is to be run by 'no-python', which is not on PATH",
+    "#!/bin/sh\r\n": "has the line ends of Windows, which are taken for a part of a name\n    use",
+    "#!/usr/bin/env sh\r\n": "has the line ends of Windows",
+    "echo hi\n": "does not say what runs it\n    write it into the first line, as in #!/bin/sh",
+    "": "does not say what runs it",
+}
+
+
+@pytest.mark.parametrize("line", FIRST_LINES)
+def test_what_a_program_says_that_runs_it_must_be_there(problems, tmp_path, line):
+    for name, text in (("odd", line), ("tool2", "#!/bin/sh\n")):
+        (tmp_path / name).write_bytes(text.encode("latin-1"))
+        (tmp_path / name).chmod(0o755)
+    found = "".join(problems("./odd"))
+    if FIRST_LINES[line]:
+        assert found.startswith(f"spec.entrypoint: './odd' {FIRST_LINES[line]}")
+    else:
+        assert found == ""
+    assert bool(problems("odd", env={"PATH": f".:{os.environ['PATH']}"})) == bool(found)
+
+
+def test_what_may_not_be_read_or_reached(problems, monkeypatch):
+    """The system lets root do both."""
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.R_OK)
+    (problem,) = problems("train.py")
+    assert problem.endswith(": 'train.py' may not be read\n    allow it: chmod +r train.py")
+
+    def stat(path, **options):
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "stat", stat)
+    for entrypoint in ("train.py", "./tool"):
+        (problem,) = problems(entrypoint)
+        assert f"{entrypoint!r} cannot be reached" in problem
 
 
 def test_another_interpreter_may_know_other_modules(problems, monkeypatch):

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from elastic_fsm.events import CATALOGUE
+from elastic_fsm.events import CATALOGUE, Event
 from elastic_fsm.failures import ProcessFailure
+from elastic_fsm.history import FailedCommands
 from elastic_fsm.narration import because, state_change
 from elastic_fsm.report import Report, make_report, render
 from elastic_fsm.testing import Scenario
@@ -95,10 +96,16 @@ def test_what_others_wrote_cannot_control_the_terminal():
 # -- the report --------------------------------------------------------------------------------
 
 
-def report_of(run, why="[x] y"):
+def report_of(run, why="[x] y", failed_commands=None):
     result = run.play()
     return make_report(
-        run.agent, result, run_id="r1", host="h1", why=why, exit_code=result.exit_code
+        run.agent,
+        result,
+        run_id="r1",
+        host="h1",
+        why=why,
+        exit_code=result.exit_code,
+        failed_commands=failed_commands.to_list() if failed_commands else [],
     )
 
 
@@ -130,6 +137,29 @@ def test_attempts_are_told_with_the_restarts():
     assert "cause" not in text
     assert "SUCCEEDED: run r1, exit code 0, 2 attempts, 1 of 1 restarts used" in text
     assert "\n  attempt 0: rank 1 exited with 3\n" in text
+
+
+def test_a_command_that_fails_again_and_again_is_listed_once():
+    failed = FailedCommands()
+    run = Scenario("elastic")
+    run.observers.append(failed)
+    for at, code in ((1, 3), (2, 0), (7, 4)):
+        data = {"name": "tell", "exit_code": code, "reason": "", "last_line": f"no {code}"}
+        event = Event("command_failed" if code else "command_finished", data)
+        run.at(at, run.loop.post, event)
+    run.exits(0, at=9)
+    run.exits(1, at=9)
+    report = report_of(run, failed_commands=failed)
+    assert report.values["failed_commands"] == [
+        {
+            "name": "tell",
+            "exit_code": 4,
+            "reason": "",
+            "last_line": "no 4",
+            "time": 1_700_000_007.0,
+            "times": 2,
+        }
+    ]
 
 
 def test_a_stop_names_its_signal_and_earlier_attempts_their_ends():

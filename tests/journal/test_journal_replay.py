@@ -10,8 +10,12 @@ from journal_checks import check_played
 from elastic_fsm.cli import run_command_line
 from elastic_fsm.hindsight.replaying import replay_node
 from elastic_fsm.journal_header import settings_named
+from elastic_fsm.journal_line import to_line
+from elastic_fsm.journal_reader import read_journal
 from elastic_fsm.problems import BadInput
 from elastic_fsm.testing import Scenario
+
+CHANGED = "was changed after it was written: its checksum does not fit"
 
 
 def change(node, number, /, **values):
@@ -58,11 +62,11 @@ def test_a_run_that_is_not_there_is_not_replayed(tmp_path, capsys):
         ("worker_lost", {"event": {"name": "barrier_passed"}}, "outcome"),
         ("restart", {"event": {"name": "workers_stopped", "attempt": 7}}, "outcome"),
         ("again", {"event": {"name": "backoff_elapsed", "visit": 99}}, "outcome"),
-        ("worker_lost", {"seq": 99}, "seq"),
-        ("worker_lost", {"facts": {"unheard_of": 1}}, "form"),
+        ("worker_lost", {"seq": 99}, "its number is 99 and not"),
+        ("worker_lost", {"facts": {"unheard_of": 1}}, "not a line of ours: TypeError: "),
         # Nothing that the machine's step depends on:
-        ("worker_lost", {"facts": {"now": 1.5}}, "check"),
-        ("worker_lost", {"time": 17.0}, "check"),
+        ("worker_lost", {"facts": {"now": 1.5}}, CHANGED),
+        ("worker_lost", {"time": 17.0}, CHANGED),
     ],
 )
 def test_a_changed_line_is_named(eventful, node, capsys, transition, values, field):
@@ -72,7 +76,9 @@ def test_a_changed_line_is_named(eventful, node, capsys, transition, values, fie
     assert "the first:" in out
     first = out.partition("the first:\n")[2]
     assert first.strip().startswith(f"{node / 'journal.jsonl'}:{number} (seq ")
-    assert f"{field}: the journal has" in first
+    assert field in first
+    assert CHANGED in first, "a checksum says so, whatever was changed"
+    assert "check:" not in out
 
 
 def test_a_changed_header_is_named(node, eventful, capsys):
@@ -82,13 +88,36 @@ def test_a_changed_header_is_named(node, eventful, capsys):
     assert f"{path}:1: the header was changed after it was written" in capsys.readouterr().out
 
 
+def test_a_changed_note_is_named(node, eventful, capsys):
+    path = node / "journal.jsonl"
+    *_, last = read_journal(node).records
+    note = to_line(
+        {k: last[k] for k in ("seq", "time", "monotonic", "worker_state")} | {"note": "a"}
+    )
+    path.write_bytes(path.read_bytes() + note.replace(b'"a"', b'"b"'))
+    assert run_command_line(["replay", str(node)]) == 1
+    out = capsys.readouterr().out
+    assert f"(seq {last['seq']}): b\n" in out
+    assert CHANGED in out
+
+
+def test_another_machine_does_not_differ_by_a_changed_line(node, eventful):
+    number = change(node, 3, time=17.0)
+    text, agrees = replay_node(node, ["restart.delay=20s"])
+    assert agrees
+    assert "this machine would have gone the same way" in text
+    assert f"{node / 'journal.jsonl'}:{number} {CHANGED}" in text
+
+
 def test_a_line_that_was_taken_out_is_noticed(eventful, node, capsys):
     path = node / "journal.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     del lines[5]
     path.write_text("".join(lines))
     assert run_command_line(["replay", str(node)]) == 1
-    assert f"{path}:6 (seq 6)" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"{path}:6 (seq 6)" in out
+    assert "its number is 6 and not 5: lines before it were taken out, or added" in out
 
 
 def test_another_machine_ends_where_this_one_went_on(eventful, node):

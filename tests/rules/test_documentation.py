@@ -58,7 +58,7 @@ def test_the_tutorial(tmp_path, monkeypatch, capsys):
             name = re.match(r"# file: (\S+)\n", text)[1]
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(text)
-    assert ran == 8
+    assert ran == 9
     assert (tmp_path / "restarts.txt").read_text() == "workers_stopped in BACKOFF\n"
 
 

@@ -19,12 +19,13 @@ pytestmark = pytest.mark.slow
 # Says that it can hear, then counts what it hears and ends with the number.
 LISTENER = """
 import signal, sys
-heard = []
-signal.signal(signal.SIGUSR1, lambda *args: heard.append(1))
-signal.signal(signal.SIGUSR2, lambda *args: sys.exit(10 + len(heard)))
+both = {signal.SIGUSR1, signal.SIGUSR2}
+signal.pthread_sigmask(signal.SIG_BLOCK, both)
 open(sys.argv[1], "w").close()
-while True:
-    signal.pause()
+heard = 0
+while signal.sigwait(both) == signal.SIGUSR1:  # the first of two that wait, as its number is lower
+    heard += 1
+sys.exit(10 + heard)
 """
 
 

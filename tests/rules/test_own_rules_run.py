@@ -114,6 +114,9 @@ def test_a_command_that_fails_is_told_of(scene, state, argv, cause):
     scene.gate.open(1)
     assert run.wait() == 7
     line = f"the command tell {cause}"
+    (told,) = run.report["failed_commands"]
+    assert (told["name"], told["times"]) == ("tell", 1)
+    assert (told["reason"] or f"exited with {told['exit_code']}: {told['last_line']}") in line
     assert run.err.count(line) == 1
     assert [r["outcome"] for r in run.journal if _event(r) == "command_failed"] == ["ignored"]
     explained = scene.run(verb="explain")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.events import Event
 from elastic_fsm.loop import Loop
+from elastic_fsm.testing.contracts.prompt import Prompt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["Contract"]
+
+T = TypeVar("T")
 
 
 class Contract:
@@ -19,10 +22,12 @@ class Contract:
 
     ``patience`` is the time in seconds after which an answer counts as never coming. ``quiet`` is
     how long a check listens for what must not come: whoever has a manual clock can wait long.
+    ``promptness`` is the time in real seconds within which each call must return.
     """
 
     patience = 30.0
     quiet = 0.0
+    promptness = 10.0
 
     def make_loop(self) -> Loop:
         """The loop that the tested thing posts to; with the system's clock."""
@@ -35,6 +40,11 @@ class Contract:
     def teardown_method(self) -> None:
         """After each check."""
         self.loop.close()
+
+    def prompt(self, part: T, port: type) -> T:
+        """The tested ``part``; a method of its ``port`` that blocks fails the check."""
+        methods = vars(port)["__abstractmethods__"]
+        return cast("T", Prompt(part, methods, self.promptness))
 
     def next_event(self) -> Event:
         """The next event; fails when none comes."""

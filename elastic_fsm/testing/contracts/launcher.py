@@ -10,12 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
+from elastic_fsm.launchers.base import Launcher, LaunchPlan, WorkerPlan
 from elastic_fsm.testing.contracts.base import Contract
 
 if TYPE_CHECKING:
     from elastic_fsm.events import Event
-    from elastic_fsm.launchers.base import Launcher
     from elastic_fsm.loop import Loop
 
 __all__ = ["CONDUCTS", "LauncherContract"]
@@ -82,7 +81,7 @@ class LauncherContract(Contract):
         self.folder = Path(self._folder.name)
         os.mkfifo(self.folder / "bell")
         self._bell = os.open(self.folder / "bell", os.O_RDWR | os.O_NONBLOCK)
-        self.launcher = self.make_launcher(self.loop)
+        self.launcher = self.prompt(self.make_launcher(self.loop), Launcher)
 
     def teardown_method(self) -> None:
         """After each check."""

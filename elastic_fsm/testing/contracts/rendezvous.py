@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from elastic_fsm.ranks import assign_ranks
+from elastic_fsm.rendezvous.base import Rendezvous
 from elastic_fsm.testing.contracts.base import Contract
 from elastic_fsm.world import Node, World
 
 if TYPE_CHECKING:
     from elastic_fsm.events import Event
     from elastic_fsm.loop import Loop
-    from elastic_fsm.rendezvous.base import Rendezvous
 
 __all__ = ["RendezvousContract"]
 
@@ -36,7 +36,7 @@ class RendezvousContract(Contract):
     def setup_method(self) -> None:
         """Before each check."""
         super().setup_method()
-        self.rendezvous = self.make_rendezvous(self.loop)
+        self.rendezvous = self.prompt(self.make_rendezvous(self.loop), Rendezvous)
 
     def teardown_method(self) -> None:
         """After each check."""
