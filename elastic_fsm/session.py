@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +13,19 @@ from elastic_fsm.banner import banner
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.config.paths import shown
 from elastic_fsm.group import WorkerGroup, WorkerState
+from elastic_fsm.history import FailedCommands
 from elastic_fsm.journal import Journal
 from elastic_fsm.journal_header import journal_header
 from elastic_fsm.launchers.choice import make_starter
 from elastic_fsm.launchers.environment import common_environment
 from elastic_fsm.launchers.local import SubprocessLauncher
-from elastic_fsm.launchers.procfs import is_mounted
+from elastic_fsm.launchers.procfs import sees_processes
 from elastic_fsm.logs.choice import make_logs_specs
 from elastic_fsm.loop import Loop
 from elastic_fsm.narration import because, state_change
 from elastic_fsm.outputs import WorkerOutputs, console_prefix
 from elastic_fsm.rendezvous.choice import is_standalone
+from elastic_fsm.rendezvous.ports import free_port
 from elastic_fsm.rendezvous.standalone import Standalone
 from elastic_fsm.report import advice, make_report, render
 from elastic_fsm.sources.commands import Commands
@@ -36,7 +37,7 @@ from elastic_fsm.watchdogs import health_checks, sleep_limit, timer_file, watchd
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from elastic_fsm.group import RunResult
+    from elastic_fsm.group import RunResult, Worker
     from elastic_fsm.launchers.base import Launcher
     from elastic_fsm.launchers.starters import Starter
     from elastic_fsm.logs.console import Console
@@ -78,7 +79,8 @@ class Session:
         self.why = ""
         self.status: Callable[[], str] | None = None
         self.records: list[RunRecords] = []
-        self.planner = replace(prepared.planner(folder.node), timer_file=timer_file())
+        self.failed_commands = FailedCommands()
+        self.planner = prepared.planner(folder.node)._replace(timer_file=timer_file())
         self.outputs = self._outputs()
         self.handler = self._handler()
 
@@ -105,9 +107,15 @@ class Session:
         return SpecLogs(
             self.planner,
             make_logs_specs(logs),
-            partial(console_prefix, logs["prefix"], prepared.host),
+            self._prefix,
             console=self.console,
             tail_lines=logs["tail_lines"],
+        )
+
+    def _prefix(self, group: WorkerGroup, worker: Worker) -> str:
+        template, host = self.prepared.values["logs"]["prefix"], self.prepared.host
+        return console_prefix(
+            template, worker, role=group.spec.role, host=host, node_rank=group.group_rank
         )
 
     def run(self, *, sole_owner: bool) -> RunResult:
@@ -160,7 +168,7 @@ class Session:
         )
         commands.env.update(launcher.marking)
         signals.call(signal.SIGCHLD, launcher.child_ended)
-        if not is_mounted():
+        if not sees_processes():
             self.console.say(_NO_PROC)
         group = WorkerGroup(prepared.spec)
         agent = Agent(
@@ -181,7 +189,7 @@ class Session:
                 *self._watchdogs(loop, group),
                 *self._injections(loop, launcher),
             ],
-            observers=[self._observe, self._record],
+            observers=[self._observe, self._record, self.failed_commands],
             first_attempt=self.folder.first_attempt,
         )
         self.records = self._event_records(agent)
@@ -201,7 +209,8 @@ class Session:
 
     def _rendezvous(self, loop: Loop) -> Rendezvous:
         if self.handler is None:
-            return Standalone(loop)
+            port = self.prepared.spec.master_port
+            return Standalone(loop, find_port=lambda address: port or free_port(address))
         from elastic_fsm.rendezvous.over_handler import HandlerRendezvous
 
         interval = self.prepared.spec.monitor_interval
@@ -248,6 +257,7 @@ class Session:
             host=self.prepared.host,
             why=self.why,
             exit_code=result.exit_code,
+            failed_commands=self.failed_commands.to_list(),
         )
         text = json.dumps(report.to_dict(), indent=1)
         unfinished = self.folder.report.with_suffix(".part")
