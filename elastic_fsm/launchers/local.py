@@ -129,7 +129,7 @@ class SubprocessLauncher(Launcher):
         self._look = None
         if self._stop is None and self._guardian is not None:
             self._strays.look_below(self._processes)
-            self._strays.find({*self._processes, *self._others()}, self._processes)
+            self._strays.reap_ended({*self._processes, *self._others()}, self._processes)
 
     def close(self) -> list[int]:
         """See :meth:`Launcher.close`."""

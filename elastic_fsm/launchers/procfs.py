@@ -1,45 +1,51 @@
 """What ``/proc`` says about processes: who descends from whom, and who carries our mark.
 
-Standard library only: the guardian runs it in an interpreter without site-packages.
-A process that vanishes while it is looked at is simply not there.
+The guardian runs it in an interpreter without site-packages, which is to start at once: nothing
+is imported but ``os``. A process that vanishes while it is looked at is simply not there. Where
+there is no ``/proc``, :mod:`elastic_fsm.launchers.elsewhere` is asked, and loaded, instead.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
 __all__ = [
     "Stat",
     "all_stats",
+    "below",
     "children_of",
     "descendants_of",
     "has_mark",
     "is_mounted",
+    "led_or_marked",
     "read_stat",
+    "sees_processes",
     "takes_default_action",
 ]
 
-PROC = Path("/proc")
+PROC = "/proc"
 _CHILDREN = "children"
 
 
-@dataclass(frozen=True, slots=True)
 class Stat:
     """One line of ``/proc/<pid>/stat``. ``started`` is in clock ticks since the boot."""
 
-    pid: int
-    state: str
-    parent: int
-    group: int
-    session: int
-    started: int
+    __slots__ = ("group", "parent", "pid", "session", "started", "state")
+
+    def __init__(
+        self, pid: int, *, state: str, parent: int, group: int, session: int, started: int
+    ) -> None:
+        self.pid = pid
+        self.state = state
+        self.parent = parent
+        self.group = group
+        self.session = session
+        self.started = started
 
     @property
     def ended(self) -> bool:
@@ -48,20 +54,28 @@ class Stat:
 
 
 def is_mounted() -> bool:
-    """Whether there is anything to be read here; else nobody is found, and that is no error."""
-    return (PROC / "self/stat").exists()
+    """Whether there is anything to be read here."""
+    return os.path.exists(f"{PROC}/self/stat")
+
+
+def sees_processes() -> bool:
+    """Whether anything can be told, here or elsewhere; else nobody is found: that is no error."""
+    return read_stat(os.getpid()) is not None
 
 
 def read_stat(pid: int) -> Stat | None:
     """What is known of a process; None when there is none."""
-    try:
-        text = (PROC / str(pid) / "stat").read_bytes()
-    except OSError:
+    text = _read(f"{PROC}/{pid}/stat")
+    if not text and not is_mounted():
+        from elastic_fsm.launchers import elsewhere
+
+        return elsewhere.read_stat(pid)
+    if not text:
         return None
     # The name stands in parentheses and may hold anything, parentheses too.
     fields = text[text.rindex(b")") + 2 :].split()
     return Stat(
-        pid=pid,
+        pid,
         state=fields[0].decode(),
         parent=int(fields[1]),
         group=int(fields[2]),
@@ -72,26 +86,30 @@ def read_stat(pid: int) -> Stat | None:
 
 def all_stats() -> dict[int, Stat]:
     """Every process that can be seen, by pid."""
-    found = (read_stat(int(name)) for name in _names(PROC) if name.isdigit())
+    found = (read_stat(pid) for pid in _pids())
     return {stat.pid: stat for stat in found if stat is not None}
 
 
 def has_mark(pid: int, mark: str) -> bool:
     """Whether the environment a process was started with holds ``mark``."""
-    try:
-        return mark.encode() in (PROC / str(pid) / "environ").read_bytes()
-    except OSError:
-        return False
+    text = _read(f"{PROC}/{pid}/environ")
+    if not text and not is_mounted():
+        from elastic_fsm.launchers import elsewhere
+
+        return elsewhere.has_mark(pid, mark)
+    return mark.encode() in text
 
 
 def takes_default_action(pid: int, number: int) -> bool:
-    """Whether a signal has its usual effect: it is not caught, ignored or blocked."""
-    try:
-        lines = (PROC / str(pid) / "status").read_text(errors="replace").splitlines()
-    except OSError:
-        return False
-    masks = [int(line[7:], 16) for line in lines if line[:7] in ("SigBlk:", "SigIgn:", "SigCgt:")]
-    return not any(mask >> (number - 1) & 1 for mask in masks)
+    """Whether a signal has its usual effect: it is not caught, ignored or blocked.
+
+    Only ``/proc`` tells; elsewhere nobody is taken for such a one.
+    """
+    lines = _read(f"{PROC}/{pid}/status").splitlines()
+    masks = [
+        int(line[7:], 16) for line in lines if line[:7] in (b"SigBlk:", b"SigIgn:", b"SigCgt:")
+    ]
+    return bool(lines) and not any(mask >> (number - 1) & 1 for mask in masks)
 
 
 def children_of(pid: int) -> list[int]:
@@ -99,16 +117,22 @@ def children_of(pid: int) -> list[int]:
 
     From the kernel's own lists, one for each thread; where it keeps none by a look at all.
     """
-    if not (PROC / f"self/task/{os.getpid()}" / _CHILDREN).exists():
+    if not _has_lists():
         return [stat.pid for stat in all_stats().values() if stat.parent == pid]
-    tasks = PROC / str(pid) / "task"
-    return [child for task in _names(tasks) for child in _numbers(tasks / task / _CHILDREN)]
+    tasks = f"{PROC}/{pid}/task"
+    return [
+        int(child)
+        for task in _names(tasks)
+        for child in _read(f"{tasks}/{task}/{_CHILDREN}").split()
+    ]
 
 
 def descendants_of(pids: Iterable[int]) -> set[int]:
     """Children, and theirs, and so on, as far as their parents live."""
-    found: set[int] = set()
     left = list(pids)
+    if not _has_lists():
+        return below(all_stats(), left).difference(left)
+    found: set[int] = set()
     while left:
         new = set(children_of(left.pop())) - found
         found |= new
@@ -116,13 +140,46 @@ def descendants_of(pids: Iterable[int]) -> set[int]:
     return found
 
 
-def _names(folder: Path) -> list[str]:
-    with suppress(OSError):  # not mounted, gone, or out of descriptors
+def below(stats: Mapping[int, Stat], roots: Iterable[int]) -> set[int]:
+    """The roots, and all of ``stats`` that descends from them, as far as their parents live."""
+    found = set(roots)
+    while more := {s.pid for s in stats.values() if s.parent in found and s.pid not in found}:
+        found |= more
+    return found
+
+
+def led_or_marked(stats: Mapping[int, Stat], leaders: Collection[int], mark: str) -> set[int]:
+    """Pids of what sits in a leader's session or group, or carries the mark."""
+    return {
+        stat.pid
+        for stat in stats.values()
+        if stat.session in leaders or stat.group in leaders or has_mark(stat.pid, mark)
+    }
+
+
+def _has_lists() -> bool:
+    return os.path.exists(f"{PROC}/self/task/{os.getpid()}/{_CHILDREN}")
+
+
+def _pids() -> list[int]:
+    if is_mounted():
+        return [int(name) for name in _names(PROC) if name.isdigit()]
+    from elastic_fsm.launchers import elsewhere
+
+    return elsewhere.pids()
+
+
+def _names(folder: str) -> list[str]:
+    try:
         return os.listdir(folder)
-    return []
+    except OSError:  # not mounted, gone, or out of descriptors
+        return []
 
 
-def _numbers(file: Path) -> list[int]:
-    with suppress(OSError):
-        return [int(word) for word in file.read_bytes().split()]
-    return []
+def _read(path: str) -> bytes:
+    """What a file holds: nothing where it is gone, another user's, or we are out of descriptors."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return b""

@@ -31,6 +31,9 @@ __all__ = ["Stop", "signal_group"]
 _FIRST_REMINDER = 0.1
 """Seconds; each next one comes after twice the time."""
 
+_NEXT_LOOK = 0.05
+"""Seconds until the next look at a stray whose end nobody can tell us."""
+
 
 class Stop:
     """Takes down the groups led by ``leaders``, and their strays.
@@ -126,6 +129,13 @@ class Stop:
         self._remind_later(pid, 2 * waited)
 
     def _stray_ended(self, pid: int, exit_code: int) -> None:
+        if pid not in self._watched or self._done:
+            return
+        if self._strays.has_stayed(pid):
+            # Nobody tells us of it: it is no child that could be waited for, and there is no
+            # pidfd. (kqueue could on macOS and BSD, where this has not been tried.)
+            self._loop.call_later(_NEXT_LOOK, lambda: self._stray_ended(pid, exit_code))
+            return
         self._watched.discard(pid)
         reap(pid)
         self.advance()

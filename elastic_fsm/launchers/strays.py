@@ -2,7 +2,7 @@
 
 On Linux the agent makes itself the *subreaper*: an orphan below it becomes its child, however
 often it forked and whatever session it chose, and so is found by looking at one list. Elsewhere
-only the workers' process groups can be reached.
+an orphan becomes the child of the system's first process, and is looked for among all processes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from elastic_fsm.launchers.procfs import children_of, descendants_of, has_mark, read_stat
+from elastic_fsm.launchers.procfs import (
+    all_stats,
+    below,
+    children_of,
+    descendants_of,
+    has_mark,
+    led_or_marked,
+    read_stat,
+)
 
 if TYPE_CHECKING:
     import signal
@@ -59,12 +67,12 @@ class _Subreaper:
 
 
 class Strays:
-    """Finds the orphans of workers among this process's children.
+    """Finds what workers left: among this process's children, or among all processes.
 
     ``sole_owner`` says that this process starts no other children than ours (the command line);
     then every unknown child is a worker's orphan. In a program of the user's own only what sits
     in a worker's session, carries the mark, or has been seen below a worker is: of a process that
-    has ended the mark cannot be read any more.
+    has ended the mark cannot be read any more. So it is among all processes.
     """
 
     def __init__(self, mark: str, *, sole_owner: bool) -> None:
@@ -86,21 +94,47 @@ class Strays:
 
     def look_below(self, workers: Iterable[int]) -> None:
         """Remember who descends from the workers, to know them again when they have ended."""
-        if self._adopts and not self._sole_owner:
+        if not (self._adopts and self._sole_owner):
             still = [pid for pid in self._seen if self._is_seen(read_stat(pid))]
-            below = descendants_of([*workers, *still])
-            stats = [read_stat(pid) for pid in {*still, *below}]
+            ours = descendants_of([*workers, *still]).union(still)
+            stats = [read_stat(pid) for pid in ours]
             self._seen = {stat.pid: stat.started for stat in stats if stat is not None}
 
     def find(self, known: Collection[int], sessions: Collection[int]) -> list[int]:
-        """Living children that are neither ``known`` nor the user's own; ended ones are reaped.
+        """Living strays that are not ``known``; children among them that have ended are reaped.
 
         ``sessions`` are the pids of the workers, each the leader of a session.
         """
         if not self._adopts:
-            return []
+            # A process in the middle of an exec shows no mark: only nothing twice is nothing.
+            return self._find_elsewhere(known, sessions) or self._find_elsewhere(known, sessions)
         unknown = [pid for pid in children_of(os.getpid()) if pid not in known]
         return [pid for pid in unknown if self._is_living_stray(pid, sessions)]
+
+    def reap_ended(self, known: Collection[int], sessions: Collection[int]) -> None:
+        """Reap strays that ended by themselves; elsewhere the first process does that."""
+        if self._adopts:
+            self.find(known, sessions)
+
+    def has_stayed(self, pid: int) -> bool:
+        """Whether a stray that is told to have ended has not: of one that is no child of ours,
+        only a pidfd tells the truth."""
+        if self._adopts:
+            return False
+        stat = read_stat(pid)
+        return stat is not None and self._is_seen(stat) and not stat.ended
+
+    def _find_elsewhere(self, known: Collection[int], sessions: Collection[int]) -> list[int]:
+        """The topmost of what is ours: what a stray has below it is its own care, as it is below
+        a subreaper, and is topmost itself when that stray has ended."""
+        stats = all_stats()
+        seen = {pid for pid in self._seen if self._is_seen(stats.get(pid))}
+        ours = below(stats, seen | led_or_marked(stats, sessions, self._mark))
+        self._seen = {pid: stats[pid].started for pid in ours if pid in stats}
+        theirs = ours.union(known)
+        topmost = [pid for pid in self._seen if stats[pid].parent not in theirs]
+        spared = {*known, os.getpid()}
+        return [pid for pid in topmost if pid not in spared and not stats[pid].ended]
 
     def _is_living_stray(self, pid: int, sessions: Collection[int]) -> bool:
         stat = read_stat(pid)

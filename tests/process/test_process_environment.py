@@ -112,10 +112,12 @@ def test_the_meeting_place_is_new_for_each_attempt(scene, dump):
     assert len({values(one, "TORCHELASTIC_RUN_ID")[0] for one in attempts}) == 1
 
 
-def test_the_meeting_place_can_be_given(dump):
+def test_the_meeting_place_can_be_given(scene, dump):
     found = dump("-n", "2", "spec.master_addr=node7", "spec.master_port=29511")
     assert values(found, "MASTER_ADDR") == ["node7"] * 2
     assert values(found, "MASTER_PORT") == ["29511"] * 2
+    (journal,) = scene.folder.glob("elastic_runs/latest/*/journal.jsonl")
+    assert '"master_port":29511' in journal.read_text()
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
 from process_harness import WAIT, Watch, is_alive
 
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.events import Event
-from elastic_fsm.launchers import guardian, procfs, stopping
+from elastic_fsm.launchers import elsewhere, guardian, guarding, procfs, stopping, strays
 from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
+from elastic_fsm.launchers.guardian import Guardian
 from elastic_fsm.launchers.local import SubprocessLauncher
 from elastic_fsm.launchers.starters import CommandStarter
 from elastic_fsm.loop import Loop
@@ -379,15 +381,143 @@ def test_an_exit_code_of_255_needs_no_explanation(stage, launcher):
     assert (told["exit_code"], told["reason"]) == (255, "")
 
 
-def test_without_proc_the_workers_groups_are_stopped(stage, launcher, scene, monkeypatch):
-    monkeypatch.setattr(procfs, "PROC", scene.folder / "nothing")
-    assert not procfs.is_mounted()
+def test_where_nothing_tells_the_workers_groups_are_stopped(stage, launcher, scene, monkeypatch):
+    """As on a Linux whose ``/proc`` is hidden: psutil has nothing else to read."""
+    monkeypatch.setattr(procfs, "PROC", "/nothing")
+    monkeypatch.setattr(psutil, "PROCFS_PATH", "/nothing")
+    assert not procfs.sees_processes()
+    assert not procfs.all_stats()
+    assert not procfs.has_mark(os.getpid(), "")
     scene.env["SAY"] = SLEEPS
     stage.start('sh -c "$SAY" & ' + SLEEPS)
     pids = list(map(int, scene.bell.wait(2)))
     launcher.stop(0, "SIGTERM", None)
     assert ends(stage.until("workers_stopped")) == {0: (-15, True)}
     Watch(pids).ended()
+
+
+@pytest.fixture
+def without_proc(monkeypatch):
+    """No ``/proc`` and no subreaper, as on macOS; psutil sees what there is."""
+    monkeypatch.setattr(procfs, "PROC", "/nothing")
+    monkeypatch.setattr(strays._Subreaper, "enter", lambda: False)
+    assert not procfs.is_mounted()
+    assert procfs.sees_processes()
+
+
+ORPHAN = '(setsid sh -c "$SAY" &)\nread x <"$GATE"'
+
+
+def test_without_proc_a_stray_is_found(without_proc, stage, launcher, scene):
+    mine = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    scene.env["SAY"] = SLEEPS
+    stage.start(ORPHAN)
+    (stray,) = map(int, scene.bell.wait())
+    scene.gate.open()
+    stage.take("worker_exited")
+    launcher.stop(0, "SIGTERM", None)
+    stage.take("workers_stopped")
+    assert not is_alive(stray)
+    launcher.close()
+    assert mine.poll() is None
+    mine.kill()
+    mine.wait()
+
+
+HAS_A_CHILD = """
+trap 'echo heard >"$BELL"' TERM
+setsid "$PYTHON" listens.py &
+while :; do wait; done
+"""
+
+
+def test_without_proc_a_stray_is_told_once_and_its_children_are_not(
+    without_proc, stage, launcher, scene
+):
+    """As below a subreaper: its children are its own care, until it leaves them behind."""
+    scene.write("listens.py", LISTENS)
+    scene.env |= {"SAY": HAS_A_CHILD, "PYTHON": sys.executable}
+    stage.start(ORPHAN)
+    (child,) = map(int, scene.bell.wait())
+    launcher.stop(0, "SIGTERM", 0.3)
+    stage.until("workers_stopped")
+    assert not is_alive(child)
+    scene.bell.path.write_text("last\n")
+    assert scene.bell.wait(2) == ["heard", "last"]
+
+
+LEAVES_ONE_WITHOUT_MARK = """
+import os, subprocess
+child = subprocess.Popen(["sleep", os.environ["SLEEP"]], env={}, start_new_session=True)
+with open(os.environ["BELL"], "w") as bell:
+    bell.write(f"{child.pid}\\n")
+child.wait()
+"""
+
+
+def test_without_proc_a_stray_is_known_that_was_seen_below_a_worker(without_proc, stage, scene):
+    launcher = stage.set_up(sole_owner=True)
+    scene.write("leaves.py", LEAVES_ONE_WITHOUT_MARK)
+    stage.start(f"exec {sys.executable} leaves.py")
+    (stray,) = map(int, scene.bell.wait())
+    launcher.stop(0, "SIGTERM", None)
+    stage.until("workers_stopped")
+    assert not is_alive(stray)
+
+
+def test_without_proc_the_same_is_told(without_proc, monkeypatch):
+    gone = subprocess.Popen(["true"], start_new_session=True)
+    here = subprocess.Popen(["sleep", "600"], env={"A": "some mark"})
+    Watch([gone.pid]).ended()
+    pids = (os.getpid(), gone.pid, here.pid)
+    told = [procfs.read_stat(pid) for pid in pids]
+    assert {gone.pid, here.pid} <= procfs.descendants_of([os.getppid()])
+    assert {gone.pid, here.pid} <= set(procfs.children_of(os.getpid()))
+    assert procfs.has_mark(here.pid, "me mar")
+    assert not procfs.has_mark(here.pid, "no mark")
+    monkeypatch.undo()
+    for process, stat in zip(map(procfs.read_stat, pids), told, strict=True):
+        for name in ("pid", "parent", "group", "session", "ended"):
+            assert getattr(stat, name) == getattr(process, name)
+    here.kill()
+    here.wait()
+    gone.wait()
+
+
+def test_of_nobody_nothing_is_told():
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    assert elsewhere.read_stat(gone.pid) is None
+    assert not elsewhere.has_mark(gone.pid, "")
+
+
+def test_without_proc_only_nothing_twice_is_nothing(without_proc, monkeypatch):
+    """A process in the middle of an exec shows no environment, for a moment."""
+    here = subprocess.Popen(["sleep", "600"], env={"A": "a mark of ours"})
+    looks, really = [], procfs.has_mark
+
+    def has_mark(pid, mark):
+        looks.append(pid)
+        return looks.count(pid) > 1 and really(pid, mark)
+
+    monkeypatch.setattr(procfs, "has_mark", has_mark)
+    assert strays.Strays("mark of ours", sole_owner=False).find([], []) == [here.pid]
+    here.kill()
+    here.wait()
+
+
+def test_without_proc_a_guardian_asks_psutil(without_proc, monkeypatch):
+    """From an interpreter that has no site-packages: of two, one is known by pid, one by mark."""
+    hide = "from elastic_fsm.launchers import procfs; procfs.PROC = '/nothing'; from"
+    monkeypatch.setattr(guardian, "_CODE", guardian._CODE.replace("from", hide, 1))
+    worker = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    marked = subprocess.Popen(["sleep", "600"], env={"A": "a mark of ours"}, start_new_session=True)
+    guard = Guardian("mark of ours")
+    guard.add(worker.pid)
+    guard._process.stdin.close()
+    for process in (worker, marked):
+        assert process.wait(WAIT) == -signal.SIGKILL
+    guard._process.wait()
 
 
 def test_a_kernel_without_lists_of_children(stage, scene, monkeypatch):
@@ -488,9 +618,9 @@ def test_a_guardian_gives_up_what_it_cannot_kill(monkeypatch, scene):
     read, write = os.pipe()
     os.close(write)
     monkeypatch.setattr(os, "kill", lambda pid, number: None)
-    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    monkeypatch.setattr(guardian, "_ROUNDS", 3)
-    guardian.main(scene.mark, os.getpid(), read)
+    monkeypatch.setattr(guarding._signal, "signal", lambda number, handler: None)
+    monkeypatch.setattr(guarding, "_ROUNDS", 3)
+    guarding.guard(scene.mark, os.getpid(), read)
     monkeypatch.undo()
     os.close(read)
     assert other.poll() is None
@@ -503,22 +633,22 @@ def test_a_guardian_looks_again_where_it_found_nothing(monkeypatch, scene):
     other = subprocess.Popen(["sleep", "600"], env=scene.env)
     read, write = os.pipe()
     os.close(write)
-    looks = []
+    looks, really = [], procfs.has_mark
 
     def has_mark(pid, mark):
         looks.append(pid)
-        return looks.count(pid) > 1 and procfs.has_mark(pid, mark)
+        return looks.count(pid) > 1 and really(pid, mark)
 
-    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
-    monkeypatch.setattr(guardian, "has_mark", has_mark)
-    guardian.main(scene.mark, os.getpid(), read)
+    monkeypatch.setattr(guarding._signal, "signal", lambda number, handler: None)
+    monkeypatch.setattr(procfs, "has_mark", has_mark)
+    guarding.guard(scene.mark, os.getpid(), read)
     os.close(read)
     assert other.wait(WAIT) == -signal.SIGKILL
 
 
 def test_a_guardian_that_was_dismissed_touches_nobody(scene):
     other = subprocess.Popen(["sleep", "600"], env={**os.environ, "X": f"mark-{scene.mark}"})
-    guard = guardian.Guardian(f"mark-{scene.mark}")
+    guard = Guardian(f"mark-{scene.mark}")
     guard.add(other.pid)
     guard.dismiss()
     assert not is_alive(guard.pid)
@@ -530,7 +660,7 @@ def test_a_guardian_that_was_dismissed_touches_nobody(scene):
 def test_a_guardian_leaves_a_later_process_of_the_same_pid(scene):
     """The pid of a worker that ended long ago may belong to somebody else by now."""
     other = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    guard = guardian.Guardian("no such mark")
+    guard = Guardian("no such mark")
     guard._tell(f"{other.pid} 1\n")
     watch = Watch([guard.pid])
     guard._process.stdin.close()
