@@ -137,7 +137,7 @@ class Loop:
 
     def _is_watched(self, key: selectors.SelectorKey) -> bool:
         """False when a callback of the same look has unwatched it; its number may be reused."""
-        return self._selector.get_map().get(key.fileobj) is key
+        return self._selector.get_map().get(key.fd) is key
 
     def _until_next_timer(self) -> float | None:
         while self._timers and self._timers[0][2].callback is None:

@@ -135,7 +135,7 @@ def launch_agent(
 
     Raises :class:`~elastic_fsm.ChildFailedError` when workers failed and there was no restart
     left, a :class:`~elastic_fsm.rendezvous.errors.RendezvousError` when the nodes could not agree
-    (``RendezvousConnectionError`` where their store is gone), and what the agent's ``run`` raises.
+    (a :class:`~elastic_fsm.rendezvous.errors.RendezvousConnectionError` where their store is gone), and what the agent's ``run`` raises.
     The rendezvous is closed for all nodes at the end, except when this one was told to stop: the
     others may go on without it.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 
 import pytest
@@ -126,19 +127,19 @@ def test_descriptors_are_looked_at_before_each_event(loop, pipe):
 
 def test_a_callback_may_unwatch_what_became_readable_at_the_same_time(loop):
     """As when a command's end is seen together with its last words."""
-    pipes = [os.pipe() for _ in range(2)]
+    pairs = [socket.socketpair() for _ in range(2)]
     called = []
 
     def readable(mine):
         called.append(mine)
-        for read, write in pipes:
-            loop.unwatch(read)
-            os.close(read)
-            os.close(write)
+        for pair in pairs:
+            loop.unwatch(pair[0])
+            for end in pair:
+                end.close()
 
-    for read, write in pipes:
-        loop.watch(read, lambda mine=read: readable(mine))
-        os.write(write, b"x")
+    for pair in pairs:
+        loop.watch(pair[0], lambda mine=pair: readable(mine))
+        pair[1].send(b"x")
     loop.post(Event("after"))
     assert take(loop, 1) == ["after"]
     assert len(called) == 1
