@@ -134,10 +134,10 @@ def launch_agent(
     methods ``start`` and ``stop``.
 
     Raises :class:`~elastic_fsm.ChildFailedError` when workers failed and there was no restart
-    left, a :class:`~elastic_fsm.rendezvous.errors.RendezvousError` when the nodes could not agree
-    (a :class:`~elastic_fsm.rendezvous.errors.RendezvousConnectionError` where their store is gone), and what the agent's ``run`` raises.
-    The rendezvous is closed for all nodes at the end, except when this one was told to stop: the
-    others may go on without it.
+    left, a :class:`~elastic_fsm.rendezvous.errors.RendezvousError` when the nodes could not agree,
+    of the kind :class:`~elastic_fsm.rendezvous.errors.RendezvousConnectionError` where their store
+    is gone, and what the agent's ``run`` raises. The rendezvous is closed for all nodes at the end,
+    except when this one was told to stop: the others may go on without it.
     """
     get_logging_handler(config.event_log_handler)  # a ValueError: no such sink
     spec = _spec(config, entrypoint, args)
