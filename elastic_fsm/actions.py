@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal as signals
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.problems import cut, did_you_mean
@@ -102,8 +102,15 @@ def signal_workers(agent: Agent, event: Event, signal: str = "") -> None:
     agent.launcher.signal(signal or got or agent.settings["stop"]["signal"])
 
 
+class EndsWorkers(Protocol):
+    """All that is needed to end one whose timer has expired."""
+
+    def end_worker(self, local_rank: int, signal: str, why: str) -> None:
+        """Send one worker a signal; its failure has ``why`` as the reason."""
+
+
 @action
-def end_expired_worker(agent: Agent, event: Event) -> None:
+def end_expired_worker(agent: EndsWorkers, event: Event) -> None:
     """End the worker whose timer has expired, by the signal that the timer names, if any.
 
     Its end is then an event like any other, with the timer as the reason.

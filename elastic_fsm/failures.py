@@ -21,6 +21,7 @@ __all__ = [
     "ProcessFailure",
     "SignalException",
     "describe_exit",
+    "is_told_to_stop",
     "place_of",
     "shell_code",
     "signal_name",
@@ -153,6 +154,12 @@ class SignalException(Exception):
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: whoever interrupts a cell does not ask where the agent was."""
         return [f"{type(self).__name__}: {self}"]
+
+
+def is_told_to_stop(error: BaseException) -> bool:
+    """Whether it is a stop signal that was raised. By name: a subclass of an agent may use torch's
+    processes, whose handlers raise torch's own class."""
+    return any(base.__name__ == SignalException.__name__ for base in type(error).__mro__)
 
 
 def _with_pid(pid: int | None) -> str:

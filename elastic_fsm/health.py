@@ -25,9 +25,18 @@ if TYPE_CHECKING:
     from elastic_fsm.engine import Engine
     from elastic_fsm.loop import Loop
 
-__all__ = ["HealthCheck", "HealthCheckServer", "create_healthcheck_server", "refuse_taken"]
+__all__ = [
+    "ALIVE_FOR",
+    "HealthCheck",
+    "HealthCheckServer",
+    "create_healthcheck_server",
+    "refuse_taken",
+]
 
-_TIMEOUT = 60.0
+ALIVE_FOR = 60.0
+"""Seconds after its last sign of life for which an agent counts as alive."""
+
+_LONGEST_REQUEST = 60.0
 _LONGEST_WAIT = 2.0
 
 
@@ -125,7 +134,7 @@ class _Server(ThreadingHTTPServer):
 
 def _handler(answer: Callable[[], tuple[int, dict[str, Any]]]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        timeout = _TIMEOUT
+        timeout = _LONGEST_REQUEST
 
         def do_GET(self) -> None:
             status, values = answer()
@@ -175,7 +184,7 @@ class HealthCheck(Source):
         self.server = HealthCheckServer(
             _Pulse(loop) if asks_loop else time.time,
             port,
-            _TIMEOUT,
+            ALIVE_FOR,
             host=host,
             describe=self._describe,
         )

@@ -43,6 +43,7 @@ class BadInput(Exception):
     """The user's input cannot be run; ``problems`` holds every finding, never only the first."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
+        assert not isinstance(problems, Problem), "a tuple too: say BadInput([problem])"
         self.problems: Sequence[Problem] = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
 

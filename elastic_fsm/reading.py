@@ -8,6 +8,7 @@ misspelt key is read as what it probably means, so that one slip is one problem.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from elastic_fsm.declaration import ANY, SAME, MachineSpec, StateSpec, TransitionSpec, Use
@@ -23,7 +24,7 @@ __all__ = ["read_machine"]
 T = TypeVar("T")
 
 # The keys of each mapping: the fields of what it becomes; a name is a key of the mapping above.
-_MACHINE = ("initial", "states", "transitions", "doc")
+_MACHINE = tuple(field.name for field in fields(MachineSpec) if field.init)
 _STATE = StateSpec._fields[1:]
 _TRANSITION = TransitionSpec._fields[1:]
 

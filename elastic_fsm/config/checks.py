@@ -8,20 +8,20 @@ once. ``machine`` is not looked at: its checks are the declaration's own.
 from __future__ import annotations
 
 import os
-import signal
 from dataclasses import is_dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.config.hints import expected
 from elastic_fsm.config.schema import RunConfig, duration_fields, field_types
+from elastic_fsm.config.signals import NO_REQUESTS, NOT_HEARD, refusal, signal_name
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.problems import Problem, cut, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-__all__ = ["check", "check_stop_signal", "fill_in", "shapes", "signal_name"]
+__all__ = ["check", "fill_in", "shapes"]
 
 _CHOICES = {
     "exit_code": ("final", "torchrun"),
@@ -39,16 +39,6 @@ _FINITE = {"restart.delay", "stop.window"}
 _POSITIVE = {"stop.kill_timeout"}
 _LONGEST_NAME = 255
 _PREFIX_WORDS = ("role", "rank", "local_rank", "host", "node_rank")
-_PAUSES = "pauses a process, which then hears nothing more"
-# What cannot ask workers to stop, and why; a worker that gets SIGKILL does stop.
-_NO_REQUESTS = dict.fromkeys(("SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU"), _PAUSES) | {
-    "SIGCONT": "wakes a process that was paused"
-}
-# What cannot tell the agent to stop, and why.
-_NOT_HEARD = _NO_REQUESTS | {
-    "SIGKILL": "cannot be caught",
-    "SIGCHLD": "is sent at every end of a child",
-}
 
 
 def check(values: dict[str, Any]) -> list[Problem]:
@@ -102,22 +92,6 @@ def fill_in(values: dict[str, Any], path: str) -> None:
 def _shown(value: Any) -> str:
     """A value in a sentence; one that is large is not printed."""
     return f"a {type(value).__name__}" if isinstance(value, dict) else cut(value)
-
-
-def signal_name(value: Any) -> str:
-    """``TERM``, ``sigterm`` and ``15`` are ``SIGTERM``; raises ``ValueError`` for no signal."""
-    text = str(value).strip().upper()
-    if text.isdigit():
-        return signal.Signals(int(text)).name
-    name = text if text.startswith("SIG") else f"SIG{text}"
-    if name not in signal.Signals.__members__:
-        raise ValueError(name)
-    return name
-
-
-def check_stop_signal(given: Any, path: str = "") -> Problem | None:
-    """What is wrong with a signal that shall tell the agent to stop."""
-    return next(_signal(given, path, [], _NOT_HEARD), None)
 
 
 def _get(values: dict[str, Any], path: str) -> Any:
@@ -188,28 +162,15 @@ def _signals(values: dict[str, Any]) -> Iterator[Problem]:
     stop = values["stop"]
     names: list[str] = []
     for index, given in enumerate(stop["signals"]):
-        yield from _signal(given, f"stop.signals.{index}", names, _NOT_HEARD)
+        if problem := refusal(given, f"stop.signals.{index}", NOT_HEARD):
+            yield problem
+        else:
+            names.append(signal_name(given))
     stop["signals"] = list(dict.fromkeys(names))
-    own: list[str] = []
-    yield from _signal(stop["signal"], "stop.signal", own, _NO_REQUESTS)
-    stop["signal"] = own[0] if own else stop["signal"]
-
-
-def _signal(
-    given: Any, path: str, names: list[str], refused: Mapping[str, str]
-) -> Iterator[Problem]:
-    try:
-        name = signal_name(given)
-    except ValueError:
-        known = [entry.name[3:] for entry in signal.Signals if entry.name[3:5] != "RT"]
-        hint = did_you_mean(str(given).upper().removeprefix("SIG"), known)
-        yield Problem(f"there is no signal {cut(given)}", path=path, fix=hint)
-        return
-    if name in refused:
-        fix = "SIGTERM, SIGINT or SIGUSR1 can ask for a stop"
-        yield Problem(f"{name} cannot: it {refused[name]}", path=path, fix=fix)
-        return
-    names.append(name)
+    if problem := refusal(stop["signal"], "stop.signal", NO_REQUESTS):
+        yield problem
+    else:
+        stop["signal"] = signal_name(stop["signal"])
 
 
 def _choices(values: dict[str, Any]) -> Iterator[Problem]:

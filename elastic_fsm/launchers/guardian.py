@@ -112,6 +112,6 @@ def _folders() -> list[str]:
     root = str(Path(__file__).parents[2])
     if is_mounted():
         return [root]
-    from elastic_fsm.launchers import elsewhere
+    from elastic_fsm.launchers import by_psutil
 
-    return [root, elsewhere.FOLDER]
+    return [root, by_psutil.FOLDER]

@@ -39,7 +39,7 @@ def guard(mark: str, agent: int, pipe: int = 0) -> None:
         _signal.signal(number, _signal.SIG_IGN)
     workers: dict[int, int] = {}
     for line in _lines(agent, pipe):
-        if line == "done\n":
+        if line == "done":
             return
         worker, started = line.split()
         workers[int(worker)] = int(started)
@@ -66,7 +66,7 @@ def _kill(pids: Iterable[int]) -> None:
 
 
 def _lines(agent: int, pipe: int) -> Iterator[str]:
-    """What the agent says, until it is gone; a process that it forked may still hold the pipe."""
+    """The agent's lines, until it is gone; a process that it forked may still hold the pipe."""
     poller = select.poll()
     poller.register(pipe, select.POLLIN)
     try:
@@ -79,7 +79,7 @@ def _lines(agent: int, pipe: int) -> Iterator[str]:
         if pipe not in ready or not (data := os.read(pipe, 4096)):
             return
         *lines, buffer = (buffer + data).split(b"\n")
-        yield from (f"{line.decode()}\n" for line in lines)
+        yield from (line.decode() for line in lines)
 
 
 def _victims(stats: Mapping[int, Stat], workers: Mapping[int, int], mark: str) -> set[int]:

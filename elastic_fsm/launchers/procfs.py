@@ -1,8 +1,9 @@
-"""What ``/proc`` says about processes: who descends from whom, and who carries our mark.
+"""What the system says about processes, by ``/proc`` or psutil: who descends from whom, and who
+carries our mark.
 
 The guardian runs it in an interpreter without site-packages, which is to start at once: nothing
 is imported but ``os``. A process that vanishes while it is looked at is simply not there. Where
-there is no ``/proc``, :mod:`elastic_fsm.launchers.elsewhere` is asked, and loaded, instead.
+there is no ``/proc``, :mod:`elastic_fsm.launchers.by_psutil` is asked, and loaded, instead.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from typing import Protocol
 
 __all__ = [
     "Stat",
@@ -53,13 +55,23 @@ class Stat:
         return self.state in ("Z", "X")
 
 
+if TYPE_CHECKING:
+
+    class _Elsewhere(Protocol):
+        """What the module can tell that is asked where there is no ``/proc``."""
+
+        def pids(self) -> list[int]: ...
+        def read_stat(self, pid: int) -> Stat | None: ...
+        def has_mark(self, pid: int, mark: str) -> bool: ...
+
+
 def is_mounted() -> bool:
     """Whether there is anything to be read here."""
     return os.path.exists(f"{PROC}/self/stat")
 
 
 def sees_processes() -> bool:
-    """Whether anything can be told, here or elsewhere; else nobody is found: that is no error."""
+    """Whether anything can be told, by either; else nobody is found: that is no error."""
     return read_stat(os.getpid()) is not None
 
 
@@ -67,9 +79,7 @@ def read_stat(pid: int) -> Stat | None:
     """What is known of a process; None when there is none."""
     text = _read(f"{PROC}/{pid}/stat")
     if not text and not is_mounted():
-        from elastic_fsm.launchers import elsewhere
-
-        return elsewhere.read_stat(pid)
+        return _elsewhere().read_stat(pid)
     if not text:
         return None
     # The name stands in parentheses and may hold anything, parentheses too.
@@ -94,9 +104,7 @@ def has_mark(pid: int, mark: str) -> bool:
     """Whether the environment a process was started with holds ``mark``."""
     text = _read(f"{PROC}/{pid}/environ")
     if not text and not is_mounted():
-        from elastic_fsm.launchers import elsewhere
-
-        return elsewhere.has_mark(pid, mark)
+        return _elsewhere().has_mark(pid, mark)
     return mark.encode() in text
 
 
@@ -164,9 +172,13 @@ def _has_lists() -> bool:
 def _pids() -> list[int]:
     if is_mounted():
         return [int(name) for name in _names(PROC) if name.isdigit()]
-    from elastic_fsm.launchers import elsewhere
+    return _elsewhere().pids()
 
-    return elsewhere.pids()
+
+def _elsewhere() -> _Elsewhere:
+    from elastic_fsm.launchers import by_psutil
+
+    return by_psutil
 
 
 def _names(folder: str) -> list[str]:

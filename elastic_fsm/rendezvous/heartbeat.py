@@ -29,8 +29,9 @@ _LATE = 3
 class Pace(NamedTuple):
     """A beat every ``interval`` seconds, of which ``attempts`` in a row may be missed.
 
-    A node that may be kept from beating for ``grace`` seconds promises as much less. Names and
-    defaults are those of torch's ``keep_alive_interval`` and ``keep_alive_max_attempt``.
+    A node that may be kept from beating for ``grace`` seconds promises the next beat that much
+    later. Names and defaults are those of torch's ``keep_alive_interval`` and
+    ``keep_alive_max_attempt``.
     """
 
     interval: float = 5.0
@@ -114,8 +115,8 @@ class Heartbeat:
         found = self._look(now)
         if found is None:
             return None
-        is_new = seen is None or (seen.rank, seen.value) != (found.rank, found.value)
-        if seen is None or is_new or gap > _LATE * self._pace.interval:
+        is_late = gap > _LATE * self._pace.interval
+        if seen is None or (seen.rank, seen.value) != (found.rank, found.value) or is_late:
             self._seen = found
             return None
         self._seen = seen._replace(looks=seen.looks + 1)
@@ -139,13 +140,12 @@ class Heartbeat:
         return None
 
     def _judge(self, seen: _Seen, now: float) -> Silence | None:
+        """It is silent once it was looked at often enough, too, to rule out that it was this node
+        that stood still."""
         seconds, within = now - seen.since, _within(seen.value)
-        is_silent = within is not None and seconds >= within
-        return Silence(seen.rank, seconds) if is_silent and self._has_looked(seen) else None
-
-    def _has_looked(self, seen: _Seen) -> bool:
-        """Often enough to rule out that it was this node that stood still."""
-        return seen.looks >= self._pace.attempts
+        if within is None or seconds < within or seen.looks < self._pace.attempts:
+            return None
+        return Silence(seen.rank, seconds)
 
 
 def _within(value: bytes) -> float | None:

@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.rendezvous.ending import shut_down
+from elastic_fsm.rendezvous.closing import shut_down
 from elastic_fsm.rendezvous.handler import RendezvousParameters
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
-"""A store within the process: for tests and simulations, where nodes share one loop.
+"""The engine of the port :class:`Store` in memory: for tests and simulations, where nodes share one
+loop.
 
 :class:`Memory` is what a server would hold; each :class:`MemoryStore` is a client of it. Answers
 come by ``call_soon``, changes are told in the order of their revisions, and leases end by a timer

@@ -68,7 +68,7 @@ class HandlerRendezvous(Rendezvous):
         self._loop = loop
         self._handler = handler
         self._interval = interval
-        self._pace = pace
+        self._given_pace = pace
         self._find_port = find_port
         self._tell = tell
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -118,7 +118,7 @@ class HandlerRendezvous(Rendezvous):
     def _join(self, node: Node, attempt: int, stop: threading.Event) -> None:
         if stop.is_set():
             return
-        self._end_round(f"{node.node_id} joins the next round")
+        self._end_round("joins the next round")
         try:
             world = self._agree(node, stop)
         except Abandoned:
@@ -142,16 +142,24 @@ class HandlerRendezvous(Rendezvous):
 
     def _agree(self, node: Node, stop: threading.Event) -> World:
         self._info = info = self._next_rendezvous()
-        pace = self._pace or pace_of(self._handler)
-        self._interval = min(self._interval, pace.interval)
         # First of all, so that it is ended if nothing comes.
-        self._round = RoundOverStore(info, pace)
+        self._round = RoundOverStore(info, node, self._pace)
         if stop.is_set():
             raise Abandoned
-        world = self._round.exchange(node, self._next_number, find_port=self._find_port, stop=stop)
+        world = self._round.exchange(self._next_number, find_port=self._find_port, stop=stop)
         self.store = info.store
         self._next_number = world.round + 1
         return world
+
+    @property
+    def _pace(self) -> Pace:
+        """A handler that is made when it is first needed has its settings from then on."""
+        return self._given_pace or pace_of(self._handler)
+
+    @property
+    def _look_every(self) -> float:
+        """Seconds; the heart beats with the looks."""
+        return min(self._interval, self._pace.interval)
 
     def _next_rendezvous(self) -> RendezvousInfo:
         self._in_handler = True
@@ -163,18 +171,18 @@ class HandlerRendezvous(Rendezvous):
 
     def _watch(self, attempt: int, stop: threading.Event) -> None:
         """Tell each piece of news once; so for trouble, until it is over."""
-        told = trouble = ""
-        while not stop.wait(self._interval):
+        told, in_trouble = "", False
+        while not stop.wait(self._look_every):
             try:
                 news = self._news()
             except Exception as error:
-                if not trouble:
+                if not in_trouble:
                     self._tell(f"the rendezvous cannot be watched: {self._explain(error)}")
-                trouble = self._explain(error)
+                in_trouble = True
                 continue
             if news and news != told:
                 self._post(Event("membership_changed", {"reason": news}), attempt)
-            told, trouble = news, ""
+            told, in_trouble = news, False
 
     def _news(self) -> str:
         """Why the group should form anew; empty while it should not."""
@@ -194,7 +202,7 @@ class HandlerRendezvous(Rendezvous):
                     self._info.store,
                     self._info.world_size,
                     math.inf,  # how long is for the machine to say
-                    interval=self._interval,
+                    interval=self._look_every,
                     stop=stop,
                     meanwhile=self._beat,
                 )
@@ -216,13 +224,13 @@ class HandlerRendezvous(Rendezvous):
                 self._round.rest()
 
     def _leave(self, _: threading.Event) -> None:
-        self._end_round("a node left")
+        self._end_round("left")
 
-    def _end_round(self, reason: str) -> None:
+    def _end_round(self, what: str) -> None:
         ended, self._round = self._round, None
         try:
             if ended is not None:
-                ended.end(reason)
+                ended.end(what)
         except Exception as error:
             self._tell(f"the other nodes cannot be told: {self._explain(error)}")
 

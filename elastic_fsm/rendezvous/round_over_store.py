@@ -13,6 +13,7 @@ it, another does, which has missed its heartbeat.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -34,11 +35,22 @@ _PUBLISHED = f"{_ROOT}/published"
 
 
 class RoundOverStore:
-    """The next round of the nodes in ``info.store``, whose hearts beat at ``pace``."""
+    """The next round of the nodes in ``info.store``, whose hearts beat at ``pace``.
 
-    def __init__(self, info: RendezvousInfo, pace: Pace | None = None) -> None:
+    ``node`` is this one; ``now`` tells the time in seconds, from any moment on.
+    """
+
+    def __init__(
+        self,
+        info: RendezvousInfo,
+        node: Node,
+        pace: Pace | None = None,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.store = info.store
         self._info = info
+        self._node = node
         self._number: int = self.store.add(_PUBLISHED, 0)
         self._nodes: tuple[Node, ...] = ()
         self._heartbeat = Heartbeat(
@@ -47,11 +59,11 @@ class RoundOverStore:
             info.rank,
             info.world_size,
             pace or Pace(),
+            now=now,
         )
 
     def exchange(
         self,
-        node: Node,
         first_round: int,
         *,
         find_port: Callable[[str], int],
@@ -65,14 +77,14 @@ class RoundOverStore:
         Raises ``TimeoutError`` when a node does not tell its part within the store's timeout,
         and ``Abandoned`` once ``stop`` is set.
         """
-        self._end(self._number - 1, f"{node.node_id} is back")
+        self._end(self._number - 1, f"{self._node.node_id} is back")
         if not self._is_alone:
             self._heartbeat.begin(at_rest=at_rest)  # before the others can look for it
-        share = {"node": asdict(node), "first_round": first_round}
+        share = {"node": asdict(self._node), "first_round": first_round}
         self.store.set(self._key(f"node/{self._info.rank}"), json.dumps(share))
         if self._info.rank == 0:
             port = find_port("")
-            self._publish(own_address(self._info) or node.address, port, stop)
+            self._publish(own_address(self._info) or self._node.address, port, stop)
         wait_for_keys(self.store, [self._key("world")], stop=stop)
         record = json.loads(self.store.get(self._key("world")))
         world = World.from_dict({**record, "node_rank": self._info.rank})
@@ -105,16 +117,17 @@ class RoundOverStore:
         silence = None if self._is_alone else self._heartbeat.beat()
         if silence is not None:
             name, seconds = self._nodes[silence.rank].node_id, round(silence.seconds, 1)
-            self.end(f"node {silence.rank} ({name}) has sent no sign of life for {seconds:g} s")
+            why = f"node {silence.rank} ({name}) has sent no sign of life for {seconds:g} s"
+            self._end(self._number, why)
 
     def rest(self) -> None:
         """This node is not to be missed until its next :meth:`beat`."""
         if not self._is_alone:
             self._heartbeat.rest()
 
-    def end(self, reason: str) -> None:
-        """This node takes no further part in the round."""
-        self._end(self._number, reason)
+    def end(self, what: str) -> None:
+        """This node takes no further part in the round: the others are told ``what`` it does."""
+        self._end(self._number, f"{self._node.node_id} {what}")
 
     def why_ended(self) -> str:
         """Why some node takes no further part; empty while all do."""

@@ -8,7 +8,7 @@ from elastic_fsm.rendezvous.handler import (
     RendezvousInfo,
     RendezvousStoreInfo,
 )
-from elastic_fsm.rendezvous.in_process_store import InProcessStore
+from elastic_fsm.rendezvous.hash_store import HashStore
 from elastic_fsm.rendezvous.ports import free_port
 
 __all__ = ["SingleNodeHandler"]
@@ -34,7 +34,7 @@ class SingleNodeHandler(RendezvousHandler):
         if self._closed:
             raise RendezvousClosedError
         meeting = RendezvousStoreInfo(self._address, free_port(""))
-        return RendezvousInfo(InProcessStore(), 0, 1, meeting)
+        return RendezvousInfo(HashStore(), 0, 1, meeting)
 
     def is_closed(self) -> bool:
         """See :meth:`RendezvousHandler.is_closed`."""

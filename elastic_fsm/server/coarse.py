@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.engine import EXIT_LOST_CONTROL, Engine, Interrupted
 from elastic_fsm.events import Event
 from elastic_fsm.facts import Facts
-from elastic_fsm.failures import shell_code
+from elastic_fsm.failures import is_told_to_stop, shell_code
 from elastic_fsm.group import RunResult, WorkerState
 from elastic_fsm.problems import error_text
-from elastic_fsm.server.endings import Endings
-from elastic_fsm.server.interrupts import is_told_to_stop
 from elastic_fsm.server.looks import exit_codes, failure_data
 from elastic_fsm.server.probes import observers_of, sources_of
 from elastic_fsm.server.setup import log_change, result_or_cause
@@ -65,7 +63,6 @@ class CoarseAgent(Engine):
         self.last = RunResult(WorkerState.UNKNOWN)
         self._is_down = False
         self._interrupts = interrupts
-        self.endings = Endings()
 
     @property
     def restarts_used(self) -> int:
@@ -102,7 +99,7 @@ class CoarseAgent(Engine):
         """See :meth:`Engine.let_go`. The owner's ``run`` shuts down, whatever happened."""
         self.monitor.end()
         if self.shown is not WorkerState.SUCCEEDED:
-            self.owner._membership.end("a node left")
+            self.owner._membership.end("left")
 
     def result(self) -> RunResult:
         """See :meth:`Engine.result`."""
@@ -134,11 +131,11 @@ class CoarseAgent(Engine):
         self.group.attempt += 1
         self.last = RunResult(WorkerState.UNKNOWN)
         self._is_down = False
-        self.endings.clear()
+        self.owner._ended_workers.clear()
 
     def end_worker(self, local_rank: int, signal: str, why: str) -> None:
         """Send one worker a signal; its failure has ``why`` as the reason."""
-        self.endings.end(self.group.workers[local_rank], signal, why)
+        self.owner._ended_workers.end(self.group.workers[local_rank], signal, why)
 
     def answer(self, name: str, **data: Any) -> None:
         """Post what became of an action."""
@@ -209,7 +206,7 @@ class Monitor:
     def _compare(self) -> Event | None:
         agent = self._agent
         result = agent.owner._monitor_workers(agent.group)
-        agent.endings.explain(result)
+        agent.owner._ended_workers.explain(result)
         agent.last = result
         agent.group.state = result.state
         agent.owner._put_state_metrics(result.state)

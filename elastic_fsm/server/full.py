@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from elastic_fsm.group import RunResult
     from elastic_fsm.launchers.base import Launcher
-    from elastic_fsm.rendezvous.base import Rendezvous
     from elastic_fsm.server.interrupts import Interrupts
     from elastic_fsm.server.local import LocalElasticAgent
     from elastic_fsm.server.setup import Running, Setup
@@ -48,16 +47,19 @@ def run_full(owner: LocalElasticAgent, setup: Setup, interrupts: Interrupts) -> 
     """
     refuse_numa_options(owner._worker_group.spec.numa_options)
     with setup.running(owner._rdzv_handler.get_run_id(), interrupts) as running:
-        engine = _engine(owner, setup, running)
+        others = _others(owner, running)
+        engine = _engine(owner, setup, running, others)
         engine.restarts_used = engine.group.spec.max_restarts - owner._remaining_restarts
         try:
             return result_or_cause(engine, engine.run())
         finally:
-            owner._rendezvous_error = getattr(engine.rendezvous, "error", None)
+            owner._rendezvous_error = others.error if others else None
             owner._remaining_restarts = engine.group.spec.max_restarts - engine.restarts_used
 
 
-def _engine(owner: LocalElasticAgent, setup: Setup, running: Running) -> Agent:
+def _engine(
+    owner: LocalElasticAgent, setup: Setup, running: Running, others: HandlerRendezvous | None
+) -> Agent:
     group, loop = owner._worker_group, running.loop
     spec = group.spec
     exits = Exits(loop)
@@ -71,7 +73,6 @@ def _engine(owner: LocalElasticAgent, setup: Setup, running: Running) -> Agent:
         stop_signals=tuple(setup.stop_signals),
         timer_file=owner._timers.path if owner._timers else "",
     )
-    rendezvous = _rendezvous(owner, running)
     logs = SpecLogs(
         planner, owner._logs_specs, partial(line_prefix, owner._log_line_prefix_template)
     )
@@ -86,7 +87,7 @@ def _engine(owner: LocalElasticAgent, setup: Setup, running: Running) -> Agent:
         machine=setup.machine(),
         loop=loop,
         launcher=launcher,
-        rendezvous=rendezvous,
+        rendezvous=others or Standalone(loop),
         outputs=logs,
         journal=running.journal,
         planner=logs,
@@ -96,7 +97,7 @@ def _engine(owner: LocalElasticAgent, setup: Setup, running: Running) -> Agent:
         observers=[
             log_change,
             WorkerRecords(owner),
-            partial(_keep_members, owner, rendezvous),
+            partial(_keep_members, owner, others),
             *observers_of(owner),
         ],
         first_attempt=running.folder.first_attempt,
@@ -105,11 +106,11 @@ def _engine(owner: LocalElasticAgent, setup: Setup, running: Running) -> Agent:
 
 
 def _keep_members(
-    owner: LocalElasticAgent, rendezvous: Rendezvous, record: Mapping[str, Any]
+    owner: LocalElasticAgent, others: HandlerRendezvous | None, record: Mapping[str, Any]
 ) -> None:
     """An observer: the members that callbacks read, such as a health check of the user's."""
     if record.get("outcome") == "step" and record["entered"]:
-        owner._store = owner._worker_group.store = getattr(rendezvous, "store", None)
+        owner._store = owner._worker_group.store = others.store if others else None
         owner._in_exit_barrier = "enter_exit_barrier" in record["actions"]
 
 
@@ -144,8 +145,9 @@ def _launcher(
     return launcher
 
 
-def _rendezvous(owner: LocalElasticAgent, running: Running) -> Rendezvous:
+def _others(owner: LocalElasticAgent, running: Running) -> HandlerRendezvous | None:
+    """What this node has in common with the others; None when it is alone."""
     spec = owner._worker_group.spec
     if owner._is_alone:
-        return Standalone(running.loop)
+        return None
     return HandlerRendezvous(running.loop, spec.rdzv_handler, interval=spec.monitor_interval)

@@ -17,17 +17,12 @@ from elastic_fsm.failures import SignalException
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Interrupts", "is_told_to_stop", "told_to_stop"]
+__all__ = ["Interrupts", "told_to_stop"]
 
 
 def told_to_stop(number: signal.Signals) -> SignalException:
     """What leaves ``run()`` after a stop signal."""
     return SignalException(f"the agent was told to stop by {number.name}", number)
-
-
-def is_told_to_stop(error: BaseException) -> bool:
-    """By name: a subclass may use torch's processes, whose handlers raise torch's own class."""
-    return any(base.__name__ == SignalException.__name__ for base in type(error).__mro__)
 
 
 class Interrupts:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.failures import ChildFailedError, SignalException
 from elastic_fsm.group import WorkerSpec
 from elastic_fsm.logs.specs import DefaultLogsSpecs
-from elastic_fsm.rendezvous.ending import shut_down
+from elastic_fsm.rendezvous.closing import shut_down
 from elastic_fsm.rendezvous.handler import RendezvousParameters
 from elastic_fsm.rendezvous.handler_registry import get_rendezvous_handler
 from elastic_fsm.server.local import LocalElasticAgent

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.group import RunResult, WorkerState
 from elastic_fsm.server.api import DEFAULT_ROLE
-from elastic_fsm.server.endings import Endings
 from elastic_fsm.server.simple import SimpleElasticAgent
 from elastic_fsm.telemetry.events import EventSource
 from elastic_fsm.timer import TIMER_FILE
@@ -101,9 +100,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         self._uninterruptible_state_timeout = sleep_limit(uninterruptible_state_timeout)
         self._timers: FileTimers | None = None
         self._worker_watchdog: FileTimers | WatchThread | None = None
-        self._endings = Endings()
         self._answers_probes = False
-        self._goes_on = False
         self._rendezvous_error: RendezvousError | None = None
         self._is_alone = spec.rdzv_handler is None
         self._launcher = launcher
@@ -130,6 +127,14 @@ class LocalElasticAgent(SimpleElasticAgent):
             f"rendezvous.barrier_timeout={self._exit_barrier_timeout}",
             "rendezvous.join_timeout=null",  # handlers have their own
         ]
+
+    def run(self, role: str = DEFAULT_ROLE) -> RunResult:
+        """See :meth:`SimpleElasticAgent.run`. What was started beside the workers ends with it."""
+        try:
+            return super().run(role)
+        finally:
+            self._stop_watchdog()
+            self._end_health_check()
 
     def _invoke_run(self, role: str = DEFAULT_ROLE) -> RunResult:
         """Run the full machine or, for a subclass that takes part, the coarse one."""
@@ -181,11 +186,11 @@ class LocalElasticAgent(SimpleElasticAgent):
         from elastic_fsm.server.watch_thread import WatchThread
 
         self._stop_watchdog()
-        self._endings.clear()
+        self._ended_workers.clear()
         watch = WatchThread(self)
         if watch.is_asked_for:
+            self._worker_watchdog = watch  # first: a stop signal may raise at any moment
             watch.start()
-            self._worker_watchdog = watch
 
     def _stop_watchdog(self) -> None:
         if self._worker_watchdog is not None:
@@ -221,11 +226,7 @@ class LocalElasticAgent(SimpleElasticAgent):
     def _stop_workers(self, worker_group: WorkerGroup, is_restart: bool = False) -> None:
         """The same grace as everywhere. ``is_restart`` is of some versions of torch, and means
         nothing here: a restart never closes the rendezvous."""
-        self._goes_on = True
-        try:
-            self._shutdown(timeout=self._shutdown_timeout)
-        finally:
-            self._goes_on = False
+        self._shutdown(timeout=self._shutdown_timeout)
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
         """Look once; when a worker has failed the others are stopped.
@@ -241,18 +242,14 @@ class LocalElasticAgent(SimpleElasticAgent):
         if ended is None:
             return RunResult(WorkerState.HEALTHY)
         result = _result(worker_group, ended)
-        self._endings.explain(result)
+        self._ended_workers.explain(result)
         return result
 
     def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, timeout: float = 30) -> None:
         """See :meth:`SimpleElasticAgent._shutdown`."""
-        try:
-            self._stop_watchdog()
-            if self._pcontext is not None:
-                self._pcontext.close(death_sig, timeout)
-        finally:
-            if not (self._goes_on or self._interrupts.engine_serves):
-                self._end_health_check()
+        self._stop_watchdog()
+        if self._pcontext is not None:
+            self._pcontext.close(death_sig, timeout)
 
 
 def _asked_for(owner: LocalElasticAgent) -> HealthCheckServer | None:
@@ -263,12 +260,12 @@ def _asked_for(owner: LocalElasticAgent) -> HealthCheckServer | None:
     address = health_address()
     if address is None:
         return None
-    from elastic_fsm.health import HealthCheckServer
+    from elastic_fsm.health import ALIVE_FOR, HealthCheckServer
 
     host, port = address
     group = owner._worker_group
     return HealthCheckServer(
-        time.time, port, 60, host=host, describe=lambda: {"worker_state": group.state.value}
+        time.time, port, ALIVE_FOR, host=host, describe=lambda: {"worker_state": group.state.value}
     )
 
 

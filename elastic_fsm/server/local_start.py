@@ -40,7 +40,7 @@ def start_group(owner: LocalElasticAgent, group: WorkerGroup) -> PContext:
     if not owner._interrupts.engine_serves:  # a machine has begun it before
         owner._begin_health_check()
     template = owner._log_line_prefix_template
-    return start_processes(
+    context = start_processes(
         name=spec.role,
         entrypoint=entrypoint,
         args=args,
@@ -52,3 +52,6 @@ def start_group(owner: LocalElasticAgent, group: WorkerGroup) -> PContext:
         duplicate_stdout_filters=spec.duplicate_stdout_filters,
         duplicate_stderr_filters=spec.duplicate_stderr_filters,
     )
+    context.grace = owner._shutdown_timeout
+    context.before_stop = owner._stop_watchdog  # it may signal pids, from another thread
+    return context

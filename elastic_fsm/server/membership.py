@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.failures import is_told_to_stop
 from elastic_fsm.rendezvous.errors import explain
-from elastic_fsm.server.interrupts import is_told_to_stop
 from elastic_fsm.world import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from elastic_fsm.group import WorkerSpec
     from elastic_fsm.rendezvous.heartbeat import Pace
@@ -31,7 +32,8 @@ class Membership:
     may block for long.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._round: RoundOverStore | None = None
         self._next_number = 0
 
@@ -52,16 +54,19 @@ class Membership:
             return own_address(info) or spec.local_addr or "127.0.0.1", free_port("")
         address = spec.local_addr or socket.getfqdn()
         node = Node(f"{address}:{os.getpid()}", spec.role, spec.local_world_size, address)
-        self._round = RoundOverStore(info, _pace(handler, spec.monitor_interval, grace))
-        world = self._round.exchange(node, self._next_number, find_port=free_port, at_rest=True)
+        pace = _pace(handler, spec.monitor_interval, grace)
+        self._round = RoundOverStore(info, node, pace, now=self._now)
+        world = self._round.exchange(self._next_number, find_port=free_port, at_rest=True)
         self._next_number = world.round + 1
         return world.master_addr, world.master_port
 
     def beat(self) -> None:
-        """To be called often: a sign of life, when it is time for one, and a look for another's."""
+        """To be called often: a sign of life, when it is time for one, and a look for another's.
+
+        Raises what the store raises.
+        """
         if self._round is not None:
-            with _only_logged():
-                self._round.beat()
+            self._round.beat()
 
     def rest(self) -> None:
         """Until the next beat nobody is to miss this node."""
@@ -73,17 +78,18 @@ class Membership:
         """Why some node takes no further part; empty while all do. Raises what the store raises."""
         return "" if self._round is None else self._round.why_ended()
 
-    def end(self, reason: str) -> None:
-        """This node takes no further part; the others are told, and form their group anew."""
+    def end(self, what: str) -> None:
+        """This node takes no further part. The others are told ``what`` it does (``left``), and
+        form their group anew."""
         ended, self._round = self._round, None
         if ended is not None:
             with _only_logged():
-                ended.end(reason)
+                ended.end(what)
 
 
 @contextmanager
 def _only_logged() -> Iterator[None]:
-    """A store in trouble is no reason to end workers that run well."""
+    """Whoever goes its own way has no more use for a store in trouble."""
     try:
         yield
     except Exception as error:

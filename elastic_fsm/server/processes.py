@@ -100,7 +100,11 @@ class RunProcsResult:
 
 
 class PContext:
-    """A set of processes that was started together."""
+    """A set of processes that was started together.
+
+    ``grace`` may be set: seconds from SIGTERM to SIGKILL for those that are stopped because another
+    failed. ``before_stop`` is called before that, while all of them still have their pids.
+    """
 
     _launcher = "subprocess"
 
@@ -128,6 +132,8 @@ class PContext:
         self.envs = envs
         self.nprocs = len(args)
         self.start_method = start_method
+        self.grace = 30.0
+        self.before_stop: Callable[[], object] = lambda: None
         self._check()
         logs = logs_specs.reify(envs)
         _check_ranks("stdouts", logs.stdouts, self.nprocs)
@@ -174,7 +180,8 @@ class PContext:
         if self._result is None and self._crew is not None:
             with self._signals.in_one_piece():
                 if self._crew.wait(None if timeout < 0 else timeout):
-                    self._crew.stop(signal.SIGTERM, 30.0)
+                    self.before_stop()
+                    self._crew.stop(signal.SIGTERM, self.grace)
                     self._result = self._make_result(self._crew, self._crew.failed)
             if self._result is not None:
                 self.close()

@@ -16,10 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.failures import is_told_to_stop
 from elastic_fsm.group import RunResult, Worker, WorkerGroup, WorkerSpec, WorkerState
 from elastic_fsm.rendezvous.errors import RendezvousGracefulExitError, is_kind
 from elastic_fsm.server.api import DEFAULT_ROLE, ElasticAgent
-from elastic_fsm.server.interrupts import Interrupts, is_told_to_stop
+from elastic_fsm.server.ended_workers import EndedWorkers
+from elastic_fsm.server.interrupts import Interrupts
 from elastic_fsm.server.membership import Membership
 from elastic_fsm.spec_checks import check_seconds
 from elastic_fsm.telemetry.events import Event, EventSource, get_logging_handler, record
@@ -70,6 +72,8 @@ class SimpleElasticAgent(ElasticAgent):
         self._total_execution_time = 0
         self._in_exit_barrier = False
         self._membership = Membership()
+        self._ended_workers = EndedWorkers()
+        self._is_cut_off = False
         self._overrides = tuple(overrides)
         self._job_file = None if job_file is None else Path(job_file)
         self._interrupts = Interrupts(())
@@ -208,18 +212,19 @@ class SimpleElasticAgent(ElasticAgent):
         from elastic_fsm.rendezvous.lost_store import naming_store
 
         spec = worker_group.spec
-        self._membership.end("a node joins the next round")
+        self._membership.end("joins the next round")
         with self.record_duration("RENDEZVOUS"), naming_store(self._store):
             info = call_abandonable(self._rdzv_handler.next_rendezvous)
         self._store = worker_group.store = info.store
-        # Before the ranks: a newcomer waits, inside of torch, until node 0 has said this.
-        address, port = self._membership.agree_on_meeting_place(
-            info, spec, self._rdzv_handler, self._shutdown_timeout
-        )
-        with self.record_duration("ASSIGN_WORKER_RANKS"):
-            worker_group.workers = self._assign_worker_ranks(
-                info.store, info.rank, info.world_size, spec
+        with naming_store(info.store):
+            # Before the ranks: a newcomer waits, inside of torch, until node 0 has said this.
+            address, port = self._membership.agree_on_meeting_place(
+                info, spec, self._rdzv_handler, self._shutdown_timeout
             )
+            with self.record_duration("ASSIGN_WORKER_RANKS"):
+                worker_group.workers = self._assign_worker_ranks(
+                    info.store, info.rank, info.world_size, spec
+                )
         worker_group.group_rank = info.rank
         worker_group.group_world_size = info.world_size
         worker_group.master_addr = spec.master_addr or address
@@ -258,12 +263,27 @@ class SimpleElasticAgent(ElasticAgent):
     def _why_reform(self) -> str:
         """Why the nodes should meet anew: some wait to take part, or one has left the round.
 
-        It is asked after each look at the workers, and so the place for a sign of life.
+        A store in trouble is no reason, for workers may run well without it: that is warned of
+        once, until it is over.
         """
-        from elastic_fsm.rendezvous.lost_store import naming_store
+        from elastic_fsm.rendezvous.lost_store import explain_with
 
-        with naming_store(self._store):
-            waiting = self._rdzv_handler.num_nodes_waiting()
+        try:
+            reason = self._look_at_round()
+        except Exception as error:
+            if is_told_to_stop(error):
+                raise
+            if not self._is_cut_off:
+                told = explain_with(self._store, error)
+                log.warning("the rendezvous cannot be watched: %s", told)
+            self._is_cut_off = True
+            return ""
+        self._is_cut_off = False
+        return reason
+
+    def _look_at_round(self) -> str:
+        """After each look at the workers, and so the place for a sign of life."""
+        waiting = self._rdzv_handler.num_nodes_waiting()
         if waiting > 0:
             return f"nodes that wait to join: {waiting}"
         self._membership.beat()

@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.config.signals import NOT_HEARD, refusal, signal_name
 from elastic_fsm.failures import SignalException
 
 if TYPE_CHECKING:
@@ -24,11 +25,10 @@ def read_stop_signals(text: str, named: str) -> list[signal.Signals]:
 
     Raises ``ValueError`` for one that nobody could be stopped by; ``named`` is what holds them.
     """
-    from elastic_fsm.config.checks import check_stop_signal, signal_name
-
     names = [name.strip() for name in text.split(",") if name.strip()]
-    for problem in filter(None, map(check_stop_signal, names)):
-        raise ValueError(f"{named}: {problem.what}; {problem.fix}")
+    for name in names:
+        if problem := refusal(name, "", NOT_HEARD):
+            raise ValueError(f"{named}: {problem.what}; {problem.fix}")
     return [signal.Signals[signal_name(name)] for name in names]
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, cast
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
 
 from elastic_fsm.actions import end_expired_worker
 from elastic_fsm.clock import SystemClock
@@ -21,9 +22,7 @@ from elastic_fsm.server.probes import record_expiry
 from elastic_fsm.watchdogs import timer_file, watchdogs
 
 if TYPE_CHECKING:
-    from elastic_fsm.agent import Agent
     from elastic_fsm.server.local import LocalElasticAgent
-    from elastic_fsm.sources.base import Source
 
 __all__ = ["WatchThread"]
 
@@ -50,52 +49,50 @@ class WatchThread:
         return bool(self.path or self._owner._uninterruptible_state_timeout)
 
     def start(self) -> None:
-        """Begin. Raises ``OSError`` where the pipe cannot be made."""
+        """Begin. Raises what keeps it from that: ``OSError`` where the pipe cannot be made."""
         self._thread.start()
         self._started.result()
 
     def stop(self) -> None:
-        """Take all timers back and remove the pipe; calling it again does nothing."""
-        self._started.result().post(_STOP)
+        """Take all timers back and remove the pipe; calling it again does nothing, nor does it
+        where nothing was begun."""
+        if self._started.cancel():
+            return
+        with suppress(Exception):  # ``start`` has raised it
+            self._started.result().post(_STOP)
         self._thread.join()
 
     def end_worker(self, local_rank: int, signal: str, why: str) -> None:
         """What the action of the machines asks of an agent."""
         worker = self._owner._worker_group.workers[local_rank]
-        self._owner._endings.end(worker, signal, why)
+        self._owner._ended_workers.end(worker, signal, why)
 
     def _serve(self) -> None:
-        loop = Loop(SystemClock())
-        dogs = watchdogs(
-            loop,
-            self._owner._worker_group,
-            log.warning,
-            file=self.path,
-            limit=self._owner._uninterruptible_state_timeout,
-        )
+        if not self._started.set_running_or_notify_cancel():
+            return
         try:
-            if self._can_start(dogs):
+            with ExitStack() as opened:
+                loop = self._begin(opened)
                 self._started.set_result(loop)
                 for event in iter(loop.next_event, _STOP):
                     self._take(event, loop.clock.wall())
-        finally:
-            for dog in dogs:
-                dog.close()
-            loop.close()
+        except BaseException as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)  # for whoever waits in ``start``
 
-    def _can_start(self, dogs: list[Source]) -> bool:
-        """Whether they could be started; if not, whoever waits for that gets the reason."""
-        try:
-            for dog in dogs:
-                dog.start()
-        except OSError as error:
-            self._started.set_exception(error)
-            return False
-        return True
+    def _begin(self, opened: ExitStack) -> Loop:
+        loop = Loop(SystemClock())
+        opened.callback(loop.close)
+        group, limit = self._owner._worker_group, self._owner._uninterruptible_state_timeout
+        for dog in watchdogs(loop, group, log.warning, file=self.path, limit=limit):
+            opened.callback(dog.close)
+            dog.start()
+        return loop
 
     def _take(self, event: Event, time: float) -> None:
         try:
-            end_expired_worker(cast("Agent", self), event)  # it asks for end_worker alone
+            end_expired_worker(self, event)
             record_expiry(self._owner, event.data, time)
         except Exception as error:  # the others must be looked after all the same
             log.warning("a timer expired to no effect: %s", error_text(error))

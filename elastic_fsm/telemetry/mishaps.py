@@ -6,6 +6,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from elastic_fsm.failures import is_told_to_stop
 from elastic_fsm.problems import error_text
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ def harmless(handler: object, kind: str) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        from elastic_fsm.server.interrupts import is_told_to_stop
-
         if is_told_to_stop(error):
             raise
         if not any(handler is told for told in _told):

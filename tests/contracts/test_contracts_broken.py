@@ -129,6 +129,39 @@ def test_a_stop_that_blocks_fails_the_check_and_does_not_hang_it(launcher):
         run_check(Suite, "test_the_signal_is_the_one_that_was_asked_for")
 
 
+class CloseTakesTime(ActingLauncher):
+    def close(self):
+        threading.Event().wait(0.1)
+        return super().close()
+
+
+def test_closing_may_take_longer_than_asking_but_not_for_ever():
+    class Suite(Scripted):
+        launcher_class = CloseTakesTime
+        promptness = 0.05
+
+    run_check(Suite, "test_the_signal_is_the_one_that_was_asked_for")
+    Suite.closing = 0.02
+    with pytest.raises(AssertionError, match=r"close must not block, and had not returned after"):
+        run_check(Suite, "test_the_signal_is_the_one_that_was_asked_for")
+
+
+def test_an_alarm_at_the_last_moment_leaves_no_handler_behind(monkeypatch):
+    before, really = signal.getsignal(signal.SIGALRM), signal.setitimer
+
+    def setitimer(which, seconds, interval=0.0):
+        really(which, seconds, interval)
+        if not seconds:
+            signal.raise_signal(signal.SIGALRM)
+
+    monkeypatch.setattr(signal, "setitimer", setitimer)
+    with pytest.raises(AssertionError, match="must not block"):
+        run_check(Scripted, "test_the_signal_is_the_one_that_was_asked_for")
+    monkeypatch.undo()
+    left = signal.signal(signal.SIGALRM, before)
+    assert left is before
+
+
 def test_somebody_elses_alarm_goes_on():
     """As that of a plug-in of pytest, which limits the whole check."""
     before = signal.signal(signal.SIGALRM, theirs := lambda *_: None)

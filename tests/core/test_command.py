@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from elastic_fsm import shebang
 from elastic_fsm.cli import run_command_line
 from elastic_fsm.command import check_command
 from elastic_fsm.devices import visible_gpus, workers_for_auto
@@ -269,13 +270,30 @@ FIRST_LINES = {
     "#!/usr/bin/env no-python\n": "is to be run by 'no-python', which is not on PATH",
     "#!/bin/sh\r\n": "has the line ends of Windows, which are taken for a part of a name\n    use",
     "#!/usr/bin/env sh\r\n": "has the line ends of Windows",
+    "#!/usr/bin/env \tsh \t\n": "",
+    "#!/usr/bin/env sh -e\n": (
+        "is to be run by 'sh -e', which is one word to Linux\n    write #!/usr/bin/env -S sh -e"
+    ),
+    "#!/usr/bin/env no-python -u\r\n": "has the line ends of Windows",
     "echo hi\n": "does not say what runs it\n    write it into the first line, as in #!/bin/sh",
     "": "does not say what runs it",
 }
 
 
+@pytest.fixture
+def formats(tmp_path, monkeypatch):
+    """The folder in which Linux tells how it runs programs that do not say it themselves."""
+    folder = tmp_path / "binfmt_misc"
+    folder.mkdir()
+    for name in ("register", "status"):
+        (folder / name).touch()
+    monkeypatch.setattr(shebang, "_FORMATS", str(folder))
+    monkeypatch.setattr("sys.platform", "linux")
+    return folder
+
+
 @pytest.mark.parametrize("line", FIRST_LINES)
-def test_what_a_program_says_that_runs_it_must_be_there(problems, tmp_path, line):
+def test_what_a_program_says_that_runs_it_must_be_there(problems, tmp_path, line, formats):
     for name, text in (("odd", line), ("tool2", "#!/bin/sh\n")):
         (tmp_path / name).write_bytes(text.encode("latin-1"))
         (tmp_path / name).chmod(0o755)
@@ -285,6 +303,29 @@ def test_what_a_program_says_that_runs_it_must_be_there(problems, tmp_path, line
     else:
         assert found == ""
     assert bool(problems("odd", env={"PATH": f".:{os.environ['PATH']}"})) == bool(found)
+
+
+def test_a_program_may_be_of_a_kind_that_was_registered(problems, tmp_path, formats):
+    """By the end of its name; and in a container the list may be out of sight."""
+    (tmp_path / "my.lua").write_text("print(1)\n")
+    (tmp_path / "my.lua").chmod(0o755)
+    assert problems("./my.lua")
+    (formats / "lua").touch()
+    assert problems("./my.lua") == []
+    for file in formats.iterdir():
+        file.unlink()
+    assert problems("./my.lua") == []
+    formats.rmdir()
+    assert problems("./my.lua") == []
+
+
+def test_other_systems_take_the_words_of_a_first_line_apart(problems, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.platform", "darwin")
+    (tmp_path / "tool").write_text("#!/usr/bin/env sh -e\n")
+    assert problems("./tool") == []
+    (tmp_path / "tool").write_text("#!/usr/bin/env no-python -u\n")
+    (problem,) = problems("./tool")
+    assert "'no-python', which is not on PATH" in problem
 
 
 def test_what_may_not_be_read_or_reached(problems, monkeypatch):

@@ -106,6 +106,8 @@ def test_problems_as_text():
     several = BadInput([problem, Problem("too", path="c")])
     assert str(several) == f"{problem}\nc: too"
     assert BadInput.of("is wrong", path="c").problems == (Problem("is wrong", path="c"),)
+    with pytest.raises(AssertionError, match=r"say BadInput\(\[problem\]\)"):
+        BadInput(problem)
 
 
 # -- the registry ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from process_harness import WAIT, Watch, is_alive
 
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.events import Event
-from elastic_fsm.launchers import elsewhere, guardian, guarding, procfs, stopping, strays
+from elastic_fsm.launchers import by_psutil, guardian, guarding, procfs, stopping, strays
 from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
 from elastic_fsm.launchers.guardian import Guardian
 from elastic_fsm.launchers.local import SubprocessLauncher
@@ -439,7 +439,7 @@ def test_without_proc_a_stray_is_told_once_and_its_children_are_not(
     scene.env |= {"SAY": HAS_A_CHILD, "PYTHON": sys.executable}
     stage.start(ORPHAN)
     (child,) = map(int, scene.bell.wait())
-    launcher.stop(0, "SIGTERM", 0.3)
+    launcher.stop(0, "SIGTERM", 1.0)  # for a shell on a busy machine
     stage.until("workers_stopped")
     assert not is_alive(child)
     scene.bell.path.write_text("last\n")
@@ -473,9 +473,10 @@ def test_without_proc_the_same_is_told(without_proc, monkeypatch):
     told = [procfs.read_stat(pid) for pid in pids]
     assert {gone.pid, here.pid} <= procfs.descendants_of([os.getppid()])
     assert {gone.pid, here.pid} <= set(procfs.children_of(os.getpid()))
-    assert procfs.has_mark(here.pid, "me mar")
-    assert not procfs.has_mark(here.pid, "no mark")
+    marks = ("me mar", "A=some mark", "no mark")
+    marked = [procfs.has_mark(here.pid, mark) for mark in marks]
     monkeypatch.undo()
+    assert [procfs.has_mark(here.pid, mark) for mark in marks] == marked == [True, True, False]
     for process, stat in zip(map(procfs.read_stat, pids), told, strict=True):
         for name in ("pid", "parent", "group", "session", "ended"):
             assert getattr(stat, name) == getattr(process, name)
@@ -487,8 +488,8 @@ def test_without_proc_the_same_is_told(without_proc, monkeypatch):
 def test_of_nobody_nothing_is_told():
     gone = subprocess.Popen(["true"])
     gone.wait()
-    assert elsewhere.read_stat(gone.pid) is None
-    assert not elsewhere.has_mark(gone.pid, "")
+    assert by_psutil.read_stat(gone.pid) is None
+    assert not by_psutil.has_mark(gone.pid, "")
 
 
 def test_without_proc_only_nothing_twice_is_nothing(without_proc, monkeypatch):

@@ -20,7 +20,7 @@ from elastic_fsm.distributed.elastic.rendezvous import (
 from elastic_fsm.events import Event
 from elastic_fsm.group import WorkerSpec
 from elastic_fsm.loop import Loop
-from elastic_fsm.rendezvous.ending import shut_down
+from elastic_fsm.rendezvous.closing import shut_down
 from elastic_fsm.rendezvous.over_handler import HandlerRendezvous
 from elastic_fsm.server.local import LocalElasticAgent
 from elastic_fsm.server.simple import SimpleElasticAgent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -16,13 +17,13 @@ from elastic_fsm.failures import SignalException
 from elastic_fsm.group import WorkerSpec
 from elastic_fsm.rendezvous.errors import RendezvousConnectionError
 from elastic_fsm.rendezvous.handler import RendezvousInfo, RendezvousParameters
+from elastic_fsm.rendezvous.hash_store import HashStore
 from elastic_fsm.rendezvous.heartbeat import Heartbeat, Pace, Silence, pace_of
-from elastic_fsm.rendezvous.in_process_store import InProcessStore
 from elastic_fsm.rendezvous.later import LaterHandler
 from elastic_fsm.server.membership import Membership
 
 
-class Counted(InProcessStore):
+class Counted(HashStore):
     """Counts what is asked of it, and may be out of order."""
 
     def __init__(self):
@@ -249,24 +250,24 @@ def test_the_pace_is_that_of_a_handler_that_is_made_later(monkeypatch):
 
 # -- agents that block -------------------------------------------------------------------------
 
-SPEC = WorkerSpec("trainer", 2, entrypoint="train", local_addr="here", monitor_interval=0.02)
-QUICK = settings(timedelta(milliseconds=10), 3)
+SPEC = WorkerSpec("trainer", 2, entrypoint="train", local_addr="here", monitor_interval=6)
+GRACE = 30.0
 
 
 @pytest.fixture
 def pair():
-    """Two nodes of a round, and their store."""
-    store = Counted()
-    nodes = [Membership(), Membership()]
+    """Two nodes of a round, their store, and the time."""
+    pair = SimpleNamespace(store=Counted(), time=0.0)
+    pair.nodes = [Membership(now=lambda: pair.time) for _ in range(2)]
 
     def agree(rank):
-        info = RendezvousInfo(store, rank, 2)
-        return nodes[rank].agree_on_meeting_place(info, SPEC, QUICK, grace=0.01)
+        info = RendezvousInfo(pair.store, rank, 2)
+        return pair.nodes[rank].agree_on_meeting_place(info, SPEC, object(), GRACE)
 
     with ThreadPoolExecutor(2) as pool:
         places = list(pool.map(agree, range(2)))
     assert places[0] == places[1]
-    return SimpleNamespace(nodes=nodes, store=store)
+    return pair
 
 
 def beats_of(pair, rank):
@@ -274,35 +275,77 @@ def beats_of(pair, rank):
 
 
 def test_they_rest_until_they_look_at_their_workers(pair):
+    pair.nodes[0].beat()
     assert beats_of(pair, 0)["within"] is None
-    while beats_of(pair, 0)["within"] is None:
-        pair.nodes[0].beat()
-    assert beats_of(pair, 0)["within"] == pytest.approx(3 * 0.02 + 0.01), "as often as they look"
+    pair.time = 6
+    pair.nodes[0].beat()
+    assert beats_of(pair, 0)["within"] == 3 * 6 + GRACE, "as often as they look"
 
 
 def test_one_that_was_killed_is_missed(pair):
-    while beats_of(pair, 1)["within"] is None:
-        pair.nodes[1].beat()
-    while not (reason := pair.nodes[0].why_ended()):
+    pair.time = 6
+    pair.nodes[1].beat()
+    for time in range(6, 6 + 3 * 6 + int(GRACE), 6):
+        pair.time = time
         pair.nodes[0].beat()
-    assert re.fullmatch(r"node 1 \(here:\d+\) has sent no sign of life for [\d.]+ s", reason)
+        assert pair.nodes[0].why_ended() == ""
+    pair.time = 54
+    pair.nodes[0].beat()
+    reason = pair.nodes[0].why_ended()
+    assert re.fullmatch(r"node 1 \(here:\d+\) has sent no sign of life for 48 s", reason)
 
 
 def test_one_that_leaves_says_so_and_has_no_part_in_the_round(pair):
-    pair.nodes[1].end("a node left")
-    assert [node.why_ended() for node in pair.nodes] == ["a node left", ""]
+    pair.nodes[1].end("left")
+    reasons = [node.why_ended() for node in pair.nodes]
+    assert reasons == [f"here:{os.getpid()} left", ""]
     pair.nodes[1].beat()
     pair.nodes[1].rest()
     assert beats_of(pair, 1)["beat"] == 1
 
 
-def test_a_store_in_trouble_does_not_end_their_workers(pair, caplog):
-    pair.store.broken = "set"
-    while not caplog.messages:
-        pair.nodes[0].beat()
+def test_who_rests_or_leaves_has_no_use_for_a_store_in_trouble(pair, caplog):
+    pair.store.broken, pair.time = "set", 6
     pair.nodes[0].rest()
-    pair.nodes[0].end("a node left")
-    assert caplog.messages == ["the other nodes cannot be told: ConnectionError: reset by peer"] * 3
+    with pytest.raises(ConnectionError):
+        pair.nodes[0].beat()
+    pair.nodes[0].end("left")
+    assert caplog.messages == ["the other nodes cannot be told: ConnectionError: reset by peer"] * 2
+
+
+class Troubled(Membership):
+    """The store of its round fails at these looks."""
+
+    def __init__(self, *looks):
+        super().__init__()
+        self.fails = list(looks)
+
+    def why_ended(self):
+        if self.fails and self.fails.pop(0):
+            raise ConnectionError("reset by peer")
+        return ""
+
+
+def test_a_store_in_trouble_does_not_end_workers_and_is_named_once_until_it_is_over(simple, caplog):
+    agent = simple([*[HEALTHY] * 4, DONE])
+    agent._membership = Troubled(True, True, False, True)
+    agent._rendezvous = lambda group: setattr(agent, "_store", Served())
+    assert agent.run().state.value == "SUCCEEDED"
+    told = [message for message in caplog.messages if "watched" in message]
+    gone = "the rendezvous cannot be watched: the rendezvous store at host0:29400 has gone: "
+    assert [message.startswith(gone) for message in told] == [True, True]
+
+
+def test_a_stop_signal_gets_them_out_of_a_look(simple):
+    told = SignalException("told to stop", signal.SIGTERM)
+    agent = simple([])
+    agent._membership.why_ended = lambda: raise_(told)
+    with pytest.raises(SignalException):
+        agent._why_reform()
+
+
+def raise_(error):
+    raise error
 
 
 def test_a_stop_signal_gets_them_out_of_the_store(pair, monkeypatch):
@@ -332,8 +375,8 @@ class Recorded:
         return lambda *arguments: self.calls.append((name, *arguments))
 
 
-JOINS = ("end", "a node joins the next round")
-LEFT = ("end", "a node left")
+JOINS = ("end", "joins the next round")
+LEFT = ("end", "left")
 
 
 @pytest.mark.parametrize(
@@ -355,9 +398,24 @@ def test_who_is_left_alone_has_nobody_to_miss(simple):
     """The round with the others has ended; it must not make the node join for ever."""
     agent = simple([HEALTHY, DONE])
     agent._membership._round = SimpleNamespace(
-        end=lambda reason: None, why_ended=lambda: pytest.fail("the old round"), beat=None
+        end=lambda what: None, why_ended=lambda: pytest.fail("the old round"), beat=None
     )
     assert agent.run().state.value == "SUCCEEDED"
+
+
+class Served:
+    host, port = "host0", 29400
+
+
+@pytest.mark.parametrize("method", ["agree_on_meeting_place", "_assign_worker_ranks"])
+def test_a_store_that_goes_while_they_agree_is_named(simple, monkeypatch, method):
+    agent, error = simple([]), ConnectionError("reset by peer")
+    agent._rdzv_handler.next_rendezvous = lambda: RendezvousInfo(Served(), 0, 1)
+    owner = agent._membership if method == "agree_on_meeting_place" else agent
+    monkeypatch.setattr(owner, method, lambda *_: raise_(error))
+    with pytest.raises(ConnectionError):
+        agent.run()
+    assert error.__notes__[0].startswith("the rendezvous store at host0:29400 has gone")
 
 
 def test_an_error_of_theirs_names_the_store_that_is_gone(simple):

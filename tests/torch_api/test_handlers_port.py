@@ -16,15 +16,15 @@ from elastic_fsm.clock import SystemClock
 from elastic_fsm.events import Event
 from elastic_fsm.failures import ChildFailedError
 from elastic_fsm.loop import Loop
-from elastic_fsm.rendezvous.ending import shut_down
+from elastic_fsm.rendezvous.closing import shut_down
 from elastic_fsm.rendezvous.errors import (
     RendezvousConnectionError,
     RendezvousError,
     RendezvousTimeoutError,
 )
 from elastic_fsm.rendezvous.handler import RendezvousInfo, RendezvousStoreInfo
+from elastic_fsm.rendezvous.hash_store import HashStore
 from elastic_fsm.rendezvous.heartbeat import Pace
-from elastic_fsm.rendezvous.in_process_store import InProcessStore
 from elastic_fsm.rendezvous.lost_store import place_of
 from elastic_fsm.rendezvous.over_handler import HandlerRendezvous
 from elastic_fsm.rendezvous.single import SingleNodeHandler
@@ -133,7 +133,7 @@ def info(store, rank, size):
 @pytest.fixture
 def pair(seat):
     """Two nodes whose handlers give the same store in every round, as torch's static one."""
-    store = InProcessStore()
+    store = HashStore()
     return [seat(f"n{rank}", Answering(info(store, rank, 2))) for rank in (0, 1)]
 
 
@@ -158,7 +158,7 @@ def test_nodes_agree_on_one_record(pair):
 
 
 def test_without_a_name_from_the_handler_node_0_has_its_own(seat):
-    alone = seat("n0", Answering(RendezvousInfo(InProcessStore(), 0, 1, None)))
+    alone = seat("n0", Answering(RendezvousInfo(HashStore(), 0, 1, None)))
     assert agreed(alone)[0].master_addr == "address of n0"
 
 
@@ -172,10 +172,8 @@ def test_each_round_has_a_new_port_and_number_though_the_store_stays(pair):
 
 def test_the_number_is_new_for_the_node_that_knows_most(seat):
     """Also when a newcomer has rank 0, and the store is another one."""
-    first, second = InProcessStore(), InProcessStore()
-    old = seat(
-        "old", Answering(info(first, 0, 1), info(InProcessStore(), 0, 1), info(second, 1, 2))
-    )
+    first, second = HashStore(), HashStore()
+    old = seat("old", Answering(info(first, 0, 1), info(HashStore(), 0, 1), info(second, 1, 2)))
     new = seat("new", Answering(info(second, 0, 2)))
     agreed(old)
     agreed(old)
@@ -220,7 +218,7 @@ def test_a_spare_that_is_not_needed_has_finished(seat):
 
 
 def test_a_node_that_does_not_tell_its_part_is_named(seat):
-    store = InProcessStore(timedelta(milliseconds=10))
+    store = HashStore(timedelta(milliseconds=10))
     alone = seat("n0", Answering(info(store, 0, 2)))
     alone.join()
     assert "rounds/0/node/1 within 0.01 s" in alone.take("rendezvous_failed").data["reason"]
@@ -230,13 +228,13 @@ def test_without_a_port_there_is_no_world(seat):
     def none(_):
         raise OSError("all are taken")
 
-    alone = seat("n0", Answering(info(InProcessStore(), 0, 1)), find_port=none)
+    alone = seat("n0", Answering(info(HashStore(), 0, 1)), find_port=none)
     alone.join()
     assert "all are taken" in alone.take("rendezvous_failed").data["reason"]
 
 
 def test_after_a_failure_one_can_join_again(seat):
-    alone = seat("n0", Answering(ValueError("odd"), info(InProcessStore(), 0, 1)))
+    alone = seat("n0", Answering(ValueError("odd"), info(HashStore(), 0, 1)))
     alone.join()
     alone.take("rendezvous_failed")
     assert agreed(alone, attempt=1)[0].round == 0
@@ -259,7 +257,7 @@ class Blocked(Answering):
 
 
 def test_a_newer_question_waits_until_the_handler_is_free_and_is_the_one_answered(seat):
-    stores = [InProcessStore(), InProcessStore()]
+    stores = [HashStore(), HashStore()]
     alone = seat("n0", Blocked(*(info(store, 0, 1) for store in stores)))
     alone.join(1)
     alone.handler.entered.wait()
@@ -273,7 +271,7 @@ def test_a_newer_question_waits_until_the_handler_is_free_and_is_the_one_answere
 
 def test_a_question_that_is_dropped_before_it_is_asked_is_not_asked(seat):
     asked = []
-    alone = seat("n0", Blocked(lambda: asked.append(1) or info(InProcessStore(), 0, 1)))
+    alone = seat("n0", Blocked(lambda: asked.append(1) or info(HashStore(), 0, 1)))
     for attempt in range(5):
         alone.join(attempt)
     alone.handler.free.set()
@@ -282,7 +280,7 @@ def test_a_question_that_is_dropped_before_it_is_asked_is_not_asked(seat):
 
 
 def test_closing_does_not_wait_for_the_handler(seat, monkeypatch):
-    alone = seat("n0", Blocked(info(InProcessStore(), 0, 1)))
+    alone = seat("n0", Blocked(info(HashStore(), 0, 1)))
     alone.join()
     alone.handler.entered.wait()
     with monkeypatch.context() as patch:
@@ -306,7 +304,7 @@ def test_waiting_for_the_others_ends_when_it_is_closed(pair):
 
 
 def test_nodes_that_wait_are_told_once_and_again_when_there_are_more(seat):
-    alone = seat("n0", Answering(info(InProcessStore(), 0, 1)))
+    alone = seat("n0", Answering(info(HashStore(), 0, 1)))
     agreed(alone, attempt=3)
     alone.handler.waiting = 1
     event = alone.take("membership_changed")
@@ -342,11 +340,11 @@ def test_a_node_that_leaves_is_missed(pair):
     agreed(*pair)
     pair[1].port.leave()
     pair[1].port.close()
-    assert pair[0].take("membership_changed").data["reason"] == "a node left"
+    assert pair[0].take("membership_changed").data["reason"] == "n1 left"
 
 
 def test_trouble_is_told_once_until_it_is_over(seat):
-    alone = seat("n0", Answering(info(InProcessStore(), 0, 1)))
+    alone = seat("n0", Answering(info(HashStore(), 0, 1)))
     agreed(alone)
     alone.handler.waiting = RendezvousConnectionError("gone")
     alone.look_again()
@@ -424,7 +422,7 @@ PACE = Pace(0.04, 8)
 SILENT = r"node 1 \(n1\) has sent no sign of life for [\d.]+ s"
 
 
-class Noticing(InProcessStore):
+class Noticing(HashStore):
     """Tells when a key is written."""
 
     def __init__(self):
@@ -502,8 +500,16 @@ def test_a_look_at_others_is_often_enough_for_the_heart(seat):
     assert [store.next_beat(0)["beat"] for _ in range(3)] == [1, 2, 3]
 
 
+def test_a_pace_that_gets_slower_leaves_the_looks_as_they_were_asked_for(seat):
+    """Those of the handler are known when it is made, and it may be made anew."""
+    node = seat("n0", Answering(), interval=2, pace=Pace(1))
+    assert node.port._look_every == 1
+    node.port._given_pace = Pace(60)
+    assert node.port._look_every == 2
+
+
 def test_a_node_that_is_alone_has_no_heartbeat(seat):
-    store = InProcessStore()
+    store = HashStore()
     alone = seat("n0", Answering(info(store, 0, 1)), pace=Pace(0.001, 1))
     agreed(alone)
     alone.look_again()
@@ -513,7 +519,7 @@ def test_a_node_that_is_alone_has_no_heartbeat(seat):
 # -- a store that is gone ----------------------------------------------------------------------
 
 
-class Served(InProcessStore):
+class Served(HashStore):
     host, port = "host0", 29400
 
 
@@ -553,7 +559,7 @@ def test_before_there_was_one_it_cannot_be_gone(seat, error, kind):
 
 
 def test_an_error_is_forgotten_when_the_next_joining_works(seat):
-    node = seat("n0", Answering(ValueError("odd"), info(InProcessStore(), 0, 1)))
+    node = seat("n0", Answering(ValueError("odd"), info(HashStore(), 0, 1)))
     node.join(0)
     node.take("rendezvous_failed")
     agreed(node, attempt=1)
@@ -609,15 +615,15 @@ class Closing:
         (Closing(Served(), spares="s"), True),
         (Closing(Served(), waiting="w"), True),
         (Closing(Served()), False),
-        (Closing(InProcessStore(), spares="s"), False),
+        (Closing(HashStore(), spares="s"), False),
         (Closing(Served(), spares="s", works=False), False),
         (SingleNodeHandler(), False),
     ],
 )
-def test_who_serves_the_store_stays_until_spare_nodes_have_heard_the_end(
+def test_who_may_serve_the_store_stays_until_spare_nodes_have_heard_the_end(
     monkeypatch, handler, stays
 ):
     slept = []
-    monkeypatch.setattr("elastic_fsm.rendezvous.ending.time.sleep", slept.append)
+    monkeypatch.setattr("elastic_fsm.rendezvous.closing.time.sleep", slept.append)
     shut_down(handler)
     assert slept == ([2.0] if stays else [])

@@ -26,7 +26,7 @@ from elastic_fsm.rendezvous.handler_registry import (
     get_rendezvous_handler,
     rendezvous_handler_registry,
 )
-from elastic_fsm.rendezvous.in_process_store import InProcessStore
+from elastic_fsm.rendezvous.hash_store import HashStore
 from elastic_fsm.rendezvous.single import SingleNodeHandler
 
 
@@ -271,11 +271,11 @@ def test_more_nodes_than_one_are_refused():
 
 
 def test_a_meeting_place_is_agreed_on_through_the_store():
-    store = InProcessStore()
+    store = HashStore()
     told = RendezvousStoreInfo.build(0, store, "10.0.0.1", server_port=99)
     heard = RendezvousStoreInfo.build(1, store, "10.0.0.2")
     assert told == heard == RendezvousStoreInfo("10.0.0.1", 99)
-    assert RendezvousStoreInfo.build(0, InProcessStore(), "here").master_port > 0
+    assert RendezvousStoreInfo.build(0, HashStore(), "here").master_port > 0
 
 
 # -- errors ------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from elastic_fsm.group import WorkerSpec
 from elastic_fsm.rendezvous.barrier_over_store import pass_exit_barrier
 from elastic_fsm.rendezvous.handler import RendezvousInfo, RendezvousStoreInfo
-from elastic_fsm.rendezvous.in_process_store import InProcessStore
+from elastic_fsm.rendezvous.hash_store import HashStore
 from elastic_fsm.rendezvous.master_over_store import let_newcomers_in, own_address
 from elastic_fsm.rendezvous.ranks_over_store import exchange_ranks
 from elastic_fsm.rendezvous.store_waiting import Abandoned, wait_for_keys
@@ -27,7 +27,7 @@ def stores(tmp_path):
 
     def make(kind):
         if kind == "ours":
-            return InProcessStore(SHORT)
+            return HashStore(SHORT)
         dist = pytest.importorskip("torch.distributed")
         if kind == "file":
             return dist.PrefixStore("x", dist.FileStore(str(tmp_path / "store"), -1))
@@ -76,12 +76,12 @@ def test_the_methods_mean_what_they_mean_in_torch(stores, kind):
 
 
 def test_reading_waits_for_the_writer():
-    store = InProcessStore()
+    store = HashStore()
     assert together(lambda: store.get("key"), lambda: store.set("key", "v")) == [b"v", None]
 
 
 def test_reading_what_nobody_writes_ends():
-    store = InProcessStore()
+    store = HashStore()
     assert store.timeout == timedelta(minutes=5)
     store.set_timeout(SHORT)
     store.set("there", "v")
@@ -90,7 +90,7 @@ def test_reading_what_nobody_writes_ends():
 
 
 def test_keys_can_be_deleted():
-    store = InProcessStore()
+    store = HashStore()
     store.set("key", "v")
     assert (store.num_keys(), store.delete_key("key"), store.delete_key("key")) == (1, True, False)
     assert not store.check(["key"])
@@ -100,7 +100,7 @@ def test_keys_can_be_deleted():
 
 
 def test_waiting_names_what_is_missing():
-    store = InProcessStore(SHORT)
+    store = HashStore(SHORT)
     store.set("a", "")
     with pytest.raises(TimeoutError, match=r"nobody wrote b within 0\.02 s"):
         wait_for_keys(store, ["a", "b"])
@@ -112,10 +112,10 @@ def test_waiting_can_be_abandoned():
     stop = threading.Event()
     stop.set()
     with pytest.raises(Abandoned):
-        wait_for_keys(InProcessStore(), ["never"], stop=stop)
+        wait_for_keys(HashStore(), ["never"], stop=stop)
 
 
-class Counted(InProcessStore):
+class Counted(HashStore):
     looks = 0
 
     def check(self, keys):
@@ -216,9 +216,9 @@ def test_identical_nodes_ask_nobody(monkeypatch):
 
 def test_a_node_that_says_nothing_is_named():
     with pytest.raises(TimeoutError, match="nobody wrote torchelastic/role_info/1 within 0 s"):
-        exchange_ranks(InProcessStore(), 0, 2, spec(), timeout=0)
+        exchange_ranks(HashStore(), 0, 2, spec(), timeout=0)
     with pytest.raises(TimeoutError, match="nobody wrote torchelastic/assigned_ranks/1"):
-        exchange_ranks(InProcessStore(SHORT), 1, 2, spec())
+        exchange_ranks(HashStore(SHORT), 1, 2, spec())
 
 
 # -- the meeting place -------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_a_node_that_says_nothing_is_named():
 
 def test_torchs_keys_let_a_newcomer_in_but_are_not_changed():
     """Others of the round may have read them already."""
-    store = InProcessStore(SHORT)
+    store = HashStore(SHORT)
     let_newcomers_in(store, "here", 7)
     assert RendezvousStoreInfo.build(1, store, None) == RendezvousStoreInfo("here", 7)
     let_newcomers_in(store, "there", 8)
@@ -235,7 +235,7 @@ def test_torchs_keys_let_a_newcomer_in_but_are_not_changed():
 
 @pytest.mark.parametrize("place", [None, RendezvousStoreInfo("here", 7)])
 def test_the_handler_may_know_the_own_address(place):
-    info = RendezvousInfo(InProcessStore(), 0, 1, place)
+    info = RendezvousInfo(HashStore(), 0, 1, place)
     assert own_address(info) == ("here" if place else "")
 
 
@@ -263,11 +263,11 @@ def test_the_barrier_is_that_of_torch(stores):
 
 def test_a_late_node_is_counted():
     with pytest.raises(TimeoutError, match="1 of 2 nodes are done after 0 s"):
-        pass_exit_barrier(InProcessStore(), 2, 0)
+        pass_exit_barrier(HashStore(), 2, 0)
 
 
 def test_the_barrier_can_be_abandoned():
     stop = threading.Event()
     stop.set()
     with pytest.raises(Abandoned):
-        pass_exit_barrier(InProcessStore(), 2, 60, stop=stop)
+        pass_exit_barrier(HashStore(), 2, 60, stop=stop)

@@ -232,6 +232,21 @@ def test_a_loop_of_ones_own_starts_the_server_once(tmp_path, port):
     assert server.calls == ["start", "stop"]
 
 
+@pytest.mark.slow
+def test_what_a_shutdown_of_ones_own_leaves_ends_with_the_run(tmp_path):
+    class Leaves(OwnLoop):
+        def _shutdown(self, *args, **options):
+            """Without a word to the base class."""
+
+    spec = WorkerSpec("trainer", 1, entrypoint="/bin/true")
+    server, logs = Server(), DefaultLogsSpecs(os.devnull)
+    options = {"uninterruptible_state_timeout": 60, "overrides": [f"run_dir={tmp_path}"]}
+    agent = Leaves(spec, logs, health_check_server=server, **options)
+    assert agent.run().return_values == {0: None}
+    assert server.calls == ["start", "stop"]
+    assert "watchdogs" not in [thread.name for thread in threading.enumerate()]
+
+
 class EndsIt(OwnLoop):
     """Ends the server itself with its workers, as torch's agent does."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import tempfile
 import threading
 
@@ -15,6 +16,7 @@ from local_programs import OwnLoop, TakesPart
 from elastic_fsm.group import WorkerSpec, WorkerState
 from elastic_fsm.launchers.procfs import has_mark
 from elastic_fsm.logs.specs import DefaultLogsSpecs
+from elastic_fsm.server.crew import Crew
 from elastic_fsm.server.local import LocalElasticAgent
 from elastic_fsm.telemetry import events
 
@@ -203,6 +205,21 @@ def test_a_loop_of_ones_own_has_timers_at_each_start(agent_of, monkeypatch, tmp_
     assert agent._remaining_restarts == 0
     assert not (tmp_path / "mine").exists()
     assert "watchdogs" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_pids_are_not_watched_any_more_when_the_others_are_stopped(agent_of, monkeypatch):
+    """They may be somebody else's soon."""
+    stops, stop = [], Crew.stop
+
+    def stopped(crew, *how):
+        stops.append((agent._worker_watchdog, *how))
+        stop(crew, *how)
+
+    monkeypatch.setattr(Crew, "stop", stopped)
+    agent = agent_of("/bin/false", OwnLoop, max_restarts=0)
+    agent._shutdown_timeout = 7
+    assert agent.run().is_failed()
+    assert stops[0] == (None, signal.SIGTERM, 7), "and the grace is the agent's"
 
 
 def test_a_pipe_that_cannot_be_made_ends_a_loop_of_ones_own(agent_of, tmp_path, monkeypatch):

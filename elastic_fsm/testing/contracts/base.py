@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.events import Event
 from elastic_fsm.loop import Loop
-from elastic_fsm.testing.contracts.prompt import Prompt
+from elastic_fsm.testing.contracts.must_not_block import MustNotBlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,12 +22,14 @@ class Contract:
 
     ``patience`` is the time in seconds after which an answer counts as never coming. ``quiet`` is
     how long a check listens for what must not come: whoever has a manual clock can wait long.
-    ``promptness`` is the time in real seconds within which each call must return.
+    ``promptness`` is the time in real seconds within which each call must return, ``closing`` that
+    for ``close``, which may wait for what it ends.
     """
 
     patience = 30.0
     quiet = 0.0
     promptness = 10.0
+    closing = 30.0
 
     def make_loop(self) -> Loop:
         """The loop that the tested thing posts to; with the system's clock."""
@@ -41,10 +43,10 @@ class Contract:
         """After each check."""
         self.loop.close()
 
-    def prompt(self, part: T, port: type) -> T:
+    def must_not_block(self, part: T, port: type) -> T:
         """The tested ``part``; a method of its ``port`` that blocks fails the check."""
-        methods = vars(port)["__abstractmethods__"]
-        return cast("T", Prompt(part, methods, self.promptness))
+        limits = dict.fromkeys(vars(port)["__abstractmethods__"], self.promptness)
+        return cast("T", MustNotBlock(part, limits | {"close": self.closing}))
 
     def next_event(self) -> Event:
         """The next event; fails when none comes."""

@@ -81,7 +81,7 @@ class LauncherContract(Contract):
         self.folder = Path(self._folder.name)
         os.mkfifo(self.folder / "bell")
         self._bell = os.open(self.folder / "bell", os.O_RDWR | os.O_NONBLOCK)
-        self.launcher = self.prompt(self.make_launcher(self.loop), Launcher)
+        self.launcher = self.must_not_block(self.make_launcher(self.loop), Launcher)
 
     def teardown_method(self) -> None:
         """After each check."""

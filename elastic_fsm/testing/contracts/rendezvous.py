@@ -36,7 +36,7 @@ class RendezvousContract(Contract):
     def setup_method(self) -> None:
         """Before each check."""
         super().setup_method()
-        self.rendezvous = self.prompt(self.make_rendezvous(self.loop), Rendezvous)
+        self.rendezvous = self.must_not_block(self.make_rendezvous(self.loop), Rendezvous)
 
     def teardown_method(self) -> None:
         """After each check."""

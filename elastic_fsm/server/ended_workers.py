@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from elastic_fsm.group import RunResult, Worker
 
-__all__ = ["Endings"]
+__all__ = ["EndedWorkers"]
 
 
-class Endings:
+class EndedWorkers:
     """Of one attempt, for agents that learn of a worker's end by looking."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A store with the methods of torch's stores, for agents that share a process."""
+"""torch's HashStore without torch: keys and values in memory, for agents that share a process."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["InProcessStore"]
+__all__ = ["HashStore"]
 
 
-class InProcessStore:
+class HashStore:
     """Keys and values in memory; safe from any thread.
 
     Values are given as text or bytes and come back as bytes. Reading a key that is not there

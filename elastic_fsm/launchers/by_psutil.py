@@ -1,8 +1,8 @@
 """What the system says about processes where there is no ``/proc``, as on macOS: by psutil.
 
-Only :mod:`elastic_fsm.launchers.procfs` imports it, and only there. What cannot be told, of a
-process that has vanished or is another user's, counts as not there; so does everything where
-psutil sees nothing either: on a Linux whose ``/proc`` is hidden.
+Everybody asks :mod:`elastic_fsm.launchers.procfs`, which asks this, and loads it, only there. What
+cannot be told, of a process that has vanished or is another user's, counts as not there; so does
+everything where psutil sees nothing either: on a Linux whose ``/proc`` is hidden.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def read_stat(pid: int) -> Stat | None:
 def has_mark(pid: int, mark: str) -> bool:
     """Whether the environment of a process holds ``mark``; macOS hides that of its own programs."""
     with suppress(*_UNTOLD):
-        return any(mark in value for value in psutil.Process(pid).environ().values())
+        variables = psutil.Process(pid).environ().items()
+        return any(mark in f"{name}={value}" for name, value in variables)
     return False
 
 

@@ -16,14 +16,16 @@ _LAST_WORD = 2.0
 def shut_down(handler: Any) -> None:
     """Close the rendezvous for all nodes.
 
-    A store that is served over the network may end with this process. Where nodes still wait to
-    be let in, this returns when they have had the time to hear that they are not needed.
+    A store that is served over the network may end with this process; whether it does, it does
+    not say, and so each node that is done stays. Where nodes still wait to be let in, this returns
+    when they have had the time to hear that they are not needed.
     """
     if (
         handler.shutdown()
         and place_of(getattr(handler, "_store", None))
         and _anybody_waits(handler)
     ):
+        # Nothing else is left to do, and nobody says that he has heard it.
         time.sleep(_LAST_WORD)
 
 

@@ -10,36 +10,37 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["Prompt"]
+__all__ = ["MustNotBlock"]
 
 
-class Prompt:
-    """Passes everything on to ``part``; its ``methods`` must return within ``limit`` seconds.
+class MustNotBlock:
+    """Passes everything on to ``part``; a method must return within its limit, in seconds.
 
     One that does not raises ``AssertionError``. It is cut short by SIGALRM, so that it can be
     done in the main thread only.
     """
 
-    def __init__(self, part: Any, methods: Collection[str], limit: float) -> None:
+    def __init__(self, part: Any, limits: Mapping[str, float]) -> None:
         self._part = part
-        self._methods = methods
-        self._limit = limit
+        self._limits = limits
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._part, name)
-        return self._timed(name, found) if name in self._methods else found
+        limit = self._limits.get(name)
+        return found if limit is None else _timed(name, found, limit)
 
-    def _timed(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        late = f"{name} must not block, and had not returned after {self._limit:g} s"
 
-        @functools.wraps(method)
-        def call(*args: Any, **named: Any) -> Any:
-            with _at_most(self._limit, late):
-                return method(*args, **named)
+def _timed(name: str, method: Callable[..., Any], limit: float) -> Callable[..., Any]:
+    late = f"{name} must not block, and had not returned after {limit:g} s"
 
-        return call
+    @functools.wraps(method)
+    def call(*args: Any, **named: Any) -> Any:
+        with _at_most(limit, late):
+            return method(*args, **named)
+
+    return call
 
 
 @contextmanager
@@ -53,14 +54,17 @@ def _at_most(seconds: float, late: str) -> Iterator[None]:
         rang.append(number)
         raise AssertionError(late)
 
-    began = time.monotonic()
-    before = signal.signal(signal.SIGALRM, ring)
     # A limit of somebody else's, as for the whole check, goes on afterwards.
-    theirs, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
+    began = time.monotonic()
+    theirs, interval = signal.getitimer(signal.ITIMER_REAL)
+    before = signal.signal(signal.SIGALRM, ring)
     try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:  # also where it rang between the two
         signal.signal(signal.SIGALRM, before)
         if theirs:
             left = theirs - (time.monotonic() - began)
