@@ -2,8 +2,9 @@
 
 First the static checks, as ``run`` makes them. Then, because that takes a tenth of a second and
 needs a screen of its own, what ``run`` does not do: the exploration of everything that can
-happen, with a counter-example for each claim that does not hold. A machine in which the static
-checks have found something is not explored: it is not the one that somebody means to run, and
+happen, with a counter-example for each claim that does not hold. The counter-examples are told
+also where the static checks have found something: they show what it would have come to. Only a
+machine in which names lead nowhere is not explored: it is not the one that somebody means, and
 what was said of it would be one slip told twice.
 """
 
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.binding import bind
 from elastic_fsm.checks import check, known_events
+from elastic_fsm.declaration import ANY, SAME
 from elastic_fsm.exploration import CLAIMS, explore
 from elastic_fsm.matrix import FORMATS, as_table, matrix
 from elastic_fsm.narration import counted
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from elastic_fsm.binding import Rules
     from elastic_fsm.config import Composed
+    from elastic_fsm.declaration import MachineSpec
     from elastic_fsm.exploration import Exploration
 
 __all__ = ["run_verb"]
@@ -85,20 +88,22 @@ class _Checked:
 
     def __init__(self, composed: Composed, registry: Any) -> None:
         values = composed.values
-        self.spec, problems = read_machine(values["machine"])
+        self.spec, unread = read_machine(values["machine"])
         self.rules, unbound = bind(self.spec, registry, values)
-        problems += unbound + check(self.spec, self.rules, registry.answers())
-        self.problems: list[Problem] = [composed.locate(problem) for problem in problems]
+        unsound = check(self.spec, self.rules, registry.answers())
+        self.problems: list[Problem] = [
+            composed.locate(problem) for problem in unread + unbound + unsound
+        ]
         self.events = sorted(known_events(self.spec, _answers(self.rules)))
         self.explored: Exploration | None = None
-        if not self.problems:
+        if not unread and not unbound and _is_whole(self.spec):
             self.explored = explore(self.spec, self.rules, values["stop"]["signals"])
 
     @property
     def exit_code(self) -> int:
         """2 for anything that is wrong; a machine too large to be looked through is not."""
         sound = self.explored is not None and not self.explored.findings
-        return 0 if sound else 2
+        return 0 if sound and not self.problems else 2
 
     # -- for people ------------------------------------------------------------------------------
 
@@ -110,8 +115,7 @@ class _Checked:
         for problem in self.problems:
             yield from _indented(str(problem))
         if self.explored is None:
-            them = "that" if len(self.problems) == 1 else "these"
-            yield f"not explored: mend {them} first"
+            yield "not explored: first the names must be right"
         else:
             yield from self._exploration(self.explored)
 
@@ -129,11 +133,16 @@ class _Checked:
         for claim in (claim for claim in CLAIMS if claim in explored.follows):
             yield f"  BROKEN  {CLAIMS[claim]}: not where nothing is waited for, below"
         for finding in explored.findings.values():
-            yield f"  BROKEN  {CLAIMS[finding.claim]}: the shortest way there, as a scenario:"
+            yield f"  BROKEN  {CLAIMS[finding.claim]}: {self._introduction()}"
             yield from _indented(as_scenario(finding, self.spec, self.rules), by=10)
 
+    def _introduction(self) -> str:
+        if self.problems:
+            return "the shortest way there (it can be played when the problems above are mended):"
+        return "the shortest way there, as a scenario:"
+
     def _notes(self, explored: Exploration) -> Iterator[str]:
-        if never := self._never_taken(explored):
+        if not self.problems and (never := self._never_taken(explored)):
             yield f"never taken: {', '.join(never)}"
         for state, transitions in explored.cut_off.items():
             names = ", ".join(sorted(transitions))
@@ -179,6 +188,12 @@ def _answers(rules: Rules) -> set[str]:
     return {
         event for action in rules.actions.values() for event in (*action.answers, *action.tells)
     }
+
+
+def _is_whole(spec: MachineSpec) -> bool:
+    """Whether every arrow begins and ends at a state."""
+    ends = {end for t in spec.transitions.values() for end in (*t.source, t.dest, spec.initial)}
+    return bool(spec.states) and ends - {None, ANY, SAME} <= set(spec.states)
 
 
 def _indented(text: str, by: int = 2) -> Iterator[str]:

@@ -108,7 +108,7 @@ def run_command_line(argv: Sequence[str]) -> int:
         _say(_one_screen(error))
         machine = any(problem.path.startswith("machine.") for problem in error.problems)
         if machine and argv[0] == "run":
-            _say("elastic-fsm check, with the same words, shows the shortest way to each trouble")
+            _say("elastic-fsm check, with the same overrides, looks through all that can happen")
         return 2
 
 
@@ -165,11 +165,12 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _execute(prepared: Prepared, **more: Any) -> int:
+    from elastic_fsm.entry import leaving
     from elastic_fsm.launch import execute
 
     gc.freeze()
     gc.enable()
-    return execute(prepared, sole_owner=True, **more).exit_code
+    return execute(prepared, sole_owner=True, decided=leaving.decide, **more).exit_code
 
 
 def _torchrun(argv: Sequence[str], *, legacy: bool = False) -> int:

@@ -16,6 +16,8 @@ from elastic_fsm.session import PATIENCE, Session
 from elastic_fsm.watchdogs import check_environment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from elastic_fsm.group import RunResult
     from elastic_fsm.preparing import Prepared
     from elastic_fsm.rundir import RunDir
@@ -42,8 +44,11 @@ def execute(
     sole_owner: bool,
     injected: Script | None = None,
     shares_run_id: bool = False,
+    decided: Callable[[int, float], object] = lambda exit_code, patience: None,
 ) -> RunResult:
     """Run it, and report. ``sole_owner``: this process has no children but the agent's.
+    ``decided`` is called when the run is over, before the program has its signals back, with the
+    exit code and the seconds that a console which takes nothing may still keep it.
     ``shares_run_id``: other agents of this host may have the same run id, as those of one
     rendezvous do.
 
@@ -60,7 +65,8 @@ def execute(
     try:
         _make_first_files(prepared, folder)
         _start(console)
-        result = Session(prepared, folder, console, injected).run(sole_owner=sole_owner)
+        session = Session(prepared, folder, console, injected)
+        result = session.run(sole_owner=sole_owner, decided=decided)
         console.close(PATIENCE if result.state is WorkerState.STOPPED else None)
     finally:
         console.close(PATIENCE)

@@ -118,7 +118,7 @@ class Session:
             template, worker, role=group.spec.role, host=host, node_rank=group.group_rank
         )
 
-    def run(self, *, sole_owner: bool) -> RunResult:
+    def run(self, *, sole_owner: bool, decided: Callable[[int, float], object]) -> RunResult:
         self.console.say(banner(self.prepared, self.folder))
         loop = Loop(SystemClock())
         signals = self._signals(loop)
@@ -137,6 +137,7 @@ class Session:
             if self.prepared.values["exit_code"] == "torchrun":
                 result.exit_code = int(result.state is not WorkerState.SUCCEEDED)
             report = self._write_report(agent, result)
+            decided(result.exit_code, PATIENCE)
         finally:
             signals.close()
             loop.close()

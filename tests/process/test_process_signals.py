@@ -6,7 +6,9 @@ import os
 import pty
 import shlex
 import signal
+import socket
 import time
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -289,6 +291,37 @@ def test_two_stops_close_together_are_one(scene):
         scene.kill([run.pid], "SIGTERM")
         watch.ended()
         check_stopped(scene.in_dir(run, f"runs/{gap}"), "SIGTERM")
+        assert "report   " in run.err
+
+
+def test_a_stop_that_comes_too_late_changes_nothing(scene):
+    """The run is over, and its end is being told."""
+    for gap in (0.0, 0.004, 0.012):
+        run = scene.start(f"run_dir=runs/{gap}", "--", "sh", "-c", "exit 3")
+        run.enters("FAILED")
+        time.sleep(gap)  # the gap between the two is what is tested
+        scene.kill([run.pid], "SIGTERM")
+        assert run.wait() == scene.in_dir(run, f"runs/{gap}").report["exit_code"] == 3
+        assert "report   " in run.err
+
+
+def test_a_stop_ends_the_wait_for_a_console_that_takes_nothing(scene, held_at):
+    """The run is over, but nobody reads what it has to say."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with suppress(BlockingIOError):
+        while os.write(write, b"x" * 4096):
+            pass
+    os.set_blocking(write, True)
+    unfinished = scene.folder / "runs" / "it" / socket.gethostname() / "report.part"
+    words = [f"run_dir={scene.folder}/runs", "run_id=it", "--", "sh", "-c", "exit 3"]
+    run = scene.start(*words, stderr=write, env=held_at(f"os.rename {unfinished}"))
+    scene.bell.wait()
+    run.signal("SIGTERM")
+    scene.gate.open()
+    assert run.wait() == 3
+    os.close(write)
+    os.close(read)
 
 
 # -- Ctrl-Z ------------------------------------------------------------------------------------
