@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.launchers.choice import is_found
 from elastic_fsm.problems import Problem, closest
-from elastic_fsm.shebang import fault_of_first_line, is_program
+from elastic_fsm.shebang import fault_of_first_line, fault_of_place, is_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -19,41 +19,61 @@ __all__ = ["check_command"]
 
 def check_command(spec: Mapping[str, Any]) -> list[Problem]:
     """What is wrong with entrypoint and working directory; ``spec`` holds WorkerSpec's fields."""
-    return [*_check_cwd(spec), *_check_entrypoint(spec), *_check_interpreter(spec)]
+    problems = [*_check_own_python(), *_check_cwd(spec)]
+    if not spec["entrypoint"]:
+        problems.append(_no_command())
+    elif not any(problem.path == "spec.cwd" for problem in problems):  # else nothing is known
+        problems += _check_entrypoint(spec["entrypoint"], spec)
+    return [*problems, *_check_interpreter(spec)]
+
+
+def _check_own_python() -> Iterator[Problem]:
+    if not is_program(Path(sys.executable or "")):
+        what = "the guardian, which ends the workers when the agent dies, cannot be started"
+        fix = f"make {sys.executable!r} executable for this user, or use another Python"
+        yield Problem(what, fix=fix)
 
 
 def _check_cwd(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    if spec["cwd"] is not None and not Path(spec["cwd"]).is_dir():
-        yield Problem(f"the working directory {spec['cwd']!r} does not exist", path="spec.cwd")
+    if spec["cwd"] is not None and (fault := _fault_of_folder(spec["cwd"])):
+        yield _faulty(f"the working directory {spec['cwd']!r}", fault, "spec.cwd")
 
 
-def _check_entrypoint(spec: Mapping[str, Any]) -> Iterator[Problem]:
-    entrypoint = spec["entrypoint"]
-    if not entrypoint:
-        yield Problem(
-            "there is no command to run",
-            path="spec.entrypoint",
-            fix="at the end, as in elastic-fsm run -n 4 train.py --lr 0.1, or as spec.entrypoint",
-        )
-    elif spec["module"]:
+def _fault_of_folder(folder: str) -> str:
+    if fault := fault_of_place(Path(folder)):
+        return fault
+    if not os.path.exists(folder):
+        return "does not exist; make it, or name another"
+    if not os.path.isdir(folder):
+        return "is no folder; name one"
+    return "" if os.access(folder, os.X_OK) else f"may not be entered; allow it: chmod +x {folder}"
+
+
+def _faulty(name: str, fault: str, path: str = "spec.entrypoint") -> Problem:
+    """``fault`` is what is wrong and, after a semicolon, what to do."""
+    what, _, fix = fault.partition("; ")
+    return Problem(f"{name} {what}", path=path, fix=fix)
+
+
+def _no_command() -> Problem:
+    return Problem(
+        "there is no command to run",
+        path="spec.entrypoint",
+        fix="at the end, as in elastic-fsm run -n 4 train.py --lr 0.1, or as spec.entrypoint",
+    )
+
+
+def _check_entrypoint(entrypoint: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
+    path = Path(spec["cwd"] or ".") / entrypoint
+    is_script = entrypoint.endswith(".py")
+    if spec["module"]:
         yield from _check_module(entrypoint, spec)
-    elif _is_shut_off(path := Path(spec["cwd"] or ".") / entrypoint):
-        fix = "allow to enter the folders above it, as by chmod +x"
-        yield Problem(f"{entrypoint!r} cannot be reached", path="spec.entrypoint", fix=fix)
-    elif entrypoint.endswith(".py"):
+    elif (is_script or os.sep in entrypoint) and (fault := fault_of_place(path)):
+        yield _faulty(repr(entrypoint), fault)
+    elif is_script:
         yield from _check_script(entrypoint, path)
     else:
         yield from _check_program(entrypoint, path, spec)
-
-
-def _is_shut_off(path: Path) -> bool:
-    try:
-        path.stat()
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _check_program(entrypoint: str, path: Path, spec: Mapping[str, Any]) -> Iterator[Problem]:
@@ -61,29 +81,28 @@ def _check_program(entrypoint: str, path: Path, spec: Mapping[str, Any]) -> Iter
     if program is None:
         yield _no_program(entrypoint, path)
     elif fault := fault_of_first_line(program, Path(spec["cwd"] or "."), spec["env"]):
-        yield Problem.told(f"{entrypoint!r} {fault}", path="spec.entrypoint")
+        yield _faulty(repr(entrypoint), fault)
 
 
 def _no_program(entrypoint: str, path: Path) -> Problem:
     is_path = os.sep in entrypoint
-    if path.is_dir():
+    if os.path.isdir(path):
         what, fix = f"{entrypoint!r} is a folder, not a program", "name the program in it"
-    elif is_path and not path.exists():
+    elif is_path and not os.path.exists(path):
         return _no_file(entrypoint, path, beside=path.parent.glob("*"))
+    elif is_path and not os.path.isfile(path):
+        what, fix = f"{entrypoint!r} is no regular file, and so no program", "name a program"
     elif is_path:
         what, fix = f"{entrypoint!r} may not be executed", f"allow it: chmod +x {entrypoint}"
     else:
         what = f"command not found: {entrypoint!r}"
         fix = "give a path, or a program on PATH; a Python file needs its .py"
-        if path.is_file():
+        if os.path.isfile(path):
             fix = f"it is looked for on PATH; the file here is .{os.sep}{entrypoint}"
     return Problem(what, path="spec.entrypoint", fix=fix)
 
 
 def _no_file(entrypoint: str, path: Path, beside: Iterable[Path]) -> Problem:
-    if path.is_symlink():
-        what = f"{entrypoint!r} is a link to {str(path.readlink())!r}, which is not there"
-        return Problem(what, path="spec.entrypoint")
     near = closest(path.name, [file.name for file in beside])
     fix = f"did you mean {near!r}?" if near else f"looked in {path.parent.absolute()}"
     return Problem(f"no such file: {entrypoint!r}", path="spec.entrypoint", fix=fix)
@@ -94,7 +113,7 @@ def _check_script(script: str, path: Path) -> Iterator[Problem]:
         inside = sorted(str(Path(script, entry.name)) for entry in path.glob("*.py"))
         fix = f"name the script in it: {', '.join(inside)}" if inside else "name a file"
         yield Problem(f"{script!r} is a folder, not a script", path="spec.entrypoint", fix=fix)
-    elif not path.exists():
+    elif not os.path.exists(path):
         yield _no_file(script, path, beside=path.parent.glob("*.py"))
     elif not os.access(path, os.R_OK):
         fix = f"allow it: chmod +r {script}"

@@ -113,7 +113,7 @@ def prepare(
     prepared = Prepared(
         composed=composed,
         values=values,
-        spec=WorkerSpec(**spec_values),
+        spec=_spec(composed, spec_values),
         machine=machine,
         run_id=values["run_id"] or new_run_id(),
         host=node_name(),
@@ -123,6 +123,17 @@ def prepare(
     except ValueError as error:  # fewer devices than workers
         raise BadInput([composed.locate(Problem(str(error), path="spec"))]) from error
     return prepared
+
+
+def _spec(composed: Composed, values: Mapping[str, Any]) -> WorkerSpec:
+    """The spec; what only it finds fault with is told of its field."""
+    try:
+        return WorkerSpec(**values)
+    except ValueError as error:
+        name, _, what = str(error).partition(" ")
+        is_field = name in composed.values["spec"]
+        problem = Problem(what, f"spec.{name}") if is_field else Problem(str(error), "spec")
+        raise BadInput([composed.locate(problem)]) from error
 
 
 def _spec_values(

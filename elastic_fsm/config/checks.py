@@ -108,8 +108,9 @@ def _texts(value: Any, path: str = "") -> Iterator[Problem]:
     """Text that no command, variable or path can hold, wherever it stands: names included."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _texts(key, path)
-            yield from _texts(inner, f"{path}.{key}" if path else str(key))
+            here = f"{path}.{key}" if path else str(key)
+            yield from _texts(key, here)
+            yield from _texts(inner, here)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from _texts(inner, f"{path}.{index}")
@@ -231,7 +232,8 @@ def _environment(values: dict[str, Any]) -> Iterator[Problem]:
         for name in table:
             if not name or "=" in name:
                 fix = "a name is not empty and has no '=' in it"
-                yield Problem(f"{name!r} cannot name a variable", path=path, fix=fix)
+                what = f"{name!r} cannot name a variable"
+                yield Problem(what, path=f"{path}.{name}", fix=fix)
 
 
 def _logs(values: dict[str, Any]) -> Iterator[Problem]:

@@ -6,18 +6,21 @@ was there, and what to write.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
     InterpolationKeyError,
+    InterpolationResolutionError,
+    InterpolationValidationError,
     MissingMandatoryValue,
     OmegaConfBaseException,
     UnsupportedInterpolationType,
 )
 
-from elastic_fsm.config.hints import expected, is_known, unknown_key
+from elastic_fsm.config.hints import expected, is_known, takes_no_mapping, unknown_key
 from elastic_fsm.config.verbatim import decode
 from elastic_fsm.problems import Problem, cut, did_you_mean
 
@@ -39,6 +42,9 @@ __all__ = [
 
 LINE = "command line"
 _LONG = 160  # a message may hold a whole dumped configuration
+# How OmegaConf quotes the reference that it followed, and how it tells of one without an end.
+_REFERENCE = re.compile(r"'\$\{.*?\}'")
+_CIRCLE = re.compile(r"(Recursive interpolation|Interpolation to parent node) detected")
 WHOLE_LIST = "give the whole list, as key=[a, b]"
 
 
@@ -47,6 +53,11 @@ def merge_problem(error: Exception, path: str, value: Any, *, where: str = "") -
     if isinstance(error, ConfigKeyError | ConfigAttributeError) and not is_known(path):
         text = str(decode(value)) if isinstance(value, str | int | float) else ""
         return unknown_key(path, value=text, where=where)
+    parts = path.split(".")
+    for head in (".".join(parts[:depth]) for depth in range(1, len(parts))):
+        if takes_no_mapping(head):
+            fix = f"it takes {expected(head)}"
+            return Problem("a mapping does not fit", path=head, where=where, fix=fix)
     fitting = expected(path)
     if not fitting or (isinstance(value, dict) and "mapping" in fitting):
         return Problem(reason(error), path=path, where=where)
@@ -72,6 +83,8 @@ def override_problem(error: Exception, override: Override) -> Problem:
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     if "index out of range" in str(cause):
         return Problem("the list has no such entry", path=key, where=LINE, fix=WHOLE_LIST)
+    if override.is_add() and not isinstance(cause, OmegaConfBaseException):
+        return Problem("has a value already", path=key, where=LINE, fix="leave the + out")
     return merge_problem(cause, key, override.value(), where=LINE)
 
 
@@ -102,6 +115,16 @@ def resolve_problem(error: OmegaConfBaseException, path: str) -> Problem:
         return Problem(reason(error), path=path, fix=fix)
     if isinstance(error, UnsupportedInterpolationType):
         return Problem(reason(error), path=path, fix="known: ${oc.env:NAME}, ${now:%Y-%m-%d}")
+    above, _, last = path.rpartition(".")
+    fitting = expected(above if last.isdecimal() else path)  # of an entry, what its list takes
+    fix = f"it takes {fitting}" if fitting else "give it a value"
+    if isinstance(error, InterpolationValidationError):
+        reference = _REFERENCE.search(str(error))
+        named = f"{reference[0]} leads" if reference else "the reference leads"
+        return Problem(f"{named} to what does not fit", path=path, fix=fix)
+    if isinstance(error, InterpolationResolutionError) and _CIRCLE.match(str(error)):
+        what = "goes in a circle: it refers to itself, or to what it stands in"
+        return Problem(what, path=path, fix=fix)
     return Problem(reason(error), path=path)
 
 

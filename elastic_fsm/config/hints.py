@@ -7,7 +7,15 @@ import shlex
 from elastic_fsm.config.schema import field_types
 from elastic_fsm.problems import Problem
 
-__all__ = ["GROUPS", "expected", "is_known", "quoted_override", "torchrun_hint", "unknown_key"]
+__all__ = [
+    "GROUPS",
+    "expected",
+    "is_known",
+    "quoted_override",
+    "takes_no_mapping",
+    "torchrun_hint",
+    "unknown_key",
+]
 
 # The groups that come as a choice of files; `machine` alone has no fixed keys.
 GROUPS = ("machine", "spec", "launcher", "rendezvous", "restart", "stop", "logs")
@@ -82,6 +90,12 @@ def is_known(key: str) -> bool:
         return True
     above = [key[:at] for at, char in enumerate(key) if char == "."]
     return any(types.get(part, "").startswith(("list", "dict")) for part in above)
+
+
+def takes_no_mapping(key: str) -> bool:
+    """Whether a key is one of those to which a mapping can never be given."""
+    kind = field_types().get(key, "")
+    return bool(kind) and not kind.startswith(("dict", "Any"))
 
 
 def unknown_key(key: str, *, value: str = "", where: str = "") -> Problem:

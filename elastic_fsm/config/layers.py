@@ -27,6 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 from packaging.version import Version
 
 from elastic_fsm.config.failures import (
+    LINE,
     WHOLE_LIST,
     dotted_problem,
     machine_problem,
@@ -34,8 +35,9 @@ from elastic_fsm.config.failures import (
     override_problem,
     reason,
 )
+from elastic_fsm.config.hints import takes_no_mapping
 from elastic_fsm.config.sources import JOB, SCHEMA, options, repository, source_of, structured
-from elastic_fsm.config.tree import leaves, merge, nested, put, remove
+from elastic_fsm.config.tree import index, leaves, merge, nested, put, remove
 from elastic_fsm.config.words import CommandLine, TextWord, no_option
 from elastic_fsm.list_form import place_in_lists
 from elastic_fsm.problems import BadInput, Problem
@@ -144,14 +146,15 @@ class Layers:
         with suppress(OmegaConfBaseException):  # no such key: that was said already
             OmegaConf.update(self.config, path, "???")
 
-    def _merge_leaf(self, path: tuple[str | int, ...], value: Any) -> None:
+    def _merge_leaf(self, path: tuple[str | int, ...], value: Any, where: str = "") -> None:
         try:
             self.config.merge_with(nested(path, value))
         except OmegaConfBaseException as error:
             if any("." in str(key) for key in path):
                 self.problems.append(dotted_problem(path))
             else:
-                self.problems.append(merge_problem(error, ".".join(map(str, path)), value))
+                key = ".".join(map(str, path))
+                self.problems.append(merge_problem(error, key, value, where=where))
 
     def _merge_program(self, program: Mapping[str, Any]) -> None:
         self.program = program
@@ -182,28 +185,29 @@ class Layers:
                 self._change(override)
         for text in self.texts:
             if text.path[:2] == ("spec", "args") and len(text.path) == 3:
-                self._set_argument(int(text.path[2]), text.value)
+                self._set_argument(str(text.path[2]), text.value)
             else:
                 self._merge_leaf(text.path, text.value)
 
-    def _set_argument(self, index: int, value: str) -> None:
-        args = self.config.spec.args
-        if index < len(args):
-            args[index] = value
+    def _set_argument(self, name: str, value: str) -> None:
+        args, number = self.config.spec.args, index(name)
+        if number is not None and number < len(args):
+            args[number] = value
             return
-        problem = Problem("there is no such argument", path=f"spec.args.{index}", fix=WHOLE_LIST)
+        path = "spec.args" if number is None else f"spec.args.{number}"
+        problem = Problem("there is no such argument", path=path, fix=WHOLE_LIST, where=LINE)
         self.problems.append(problem)
 
     def _change(self, override: Override) -> None:
         try:
             ConfigLoaderImpl._apply_overrides_to_config([override], self.config)
         except (ConfigCompositionException, OmegaConfBaseException) as error:
-            value = override.value()
-            if not isinstance(value, dict):
+            key, value = override.key_or_group, override.value()
+            if not isinstance(value, dict) or takes_no_mapping(key):
                 self.problems.append(override_problem(error, override))
                 return
-            for path, inner in leaves(value, tuple(override.key_or_group.split("."))):
-                self._merge_leaf(path, inner)  # one by one, to name each that is wrong
+            for path, inner in leaves(value, tuple(key.split("."))):
+                self._merge_leaf(path, inner, LINE)  # one by one, to name each that is wrong
 
     def _change_machine(self, override: Override) -> None:
         key, value = override.key_or_group, override.value()

@@ -13,7 +13,7 @@ from hydra.core.override_parser.types import Override, OverrideType, ValueType
 __all__ = ["simple_override"]
 
 _WORD = re.compile(
-    r"(\+{0,2})([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(?:(0|[1-9]\d*)|([A-Za-z_]\w*))", re.ASCII
+    r"(\+{0,2})([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(?:(0|[1-9]\d{0,18})|([A-Za-z_]\w*))", re.ASCII
 )
 _TYPES = {"": OverrideType.CHANGE, "+": OverrideType.ADD, "++": OverrideType.FORCE_ADD}
 _NO_TEXT = ("true", "false", "null", "nan", "inf")

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Path", "leaves", "merge", "nested", "put", "remove", "strings"]
+__all__ = ["Path", "index", "leaves", "merge", "nested", "put", "remove", "strings"]
 
 Path = tuple[str | int, ...]
+
+# Digits of the largest index that is looked at; Python itself gives up at some thousands.
+_MOST_DIGITS = 9
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -67,10 +70,16 @@ def put(tree: dict[Any, Any], path: list[str], value: Any) -> None:
         merge(node, {last: value})
 
 
+def index(name: str) -> int | None:
+    """The number that a part of a path is; None for one that is none, or beyond any list."""
+    return int(name) if name.isdecimal() and len(name) <= _MOST_DIGITS else None
+
+
 def _index(node: Any, name: str) -> int:
-    if not isinstance(node, list) or not name.isdigit() or int(name) >= len(node):
+    number = index(name)
+    if not isinstance(node, list) or number is None or number >= len(node):
         raise LookupError(name)
-    return int(name)
+    return number
 
 
 def remove(tree: dict[Any, Any], path: list[str]) -> None:

@@ -23,9 +23,10 @@ from elastic_fsm.config.hints import (
 from elastic_fsm.config.schema import field_types
 from elastic_fsm.config.simple_override import simple_override
 from elastic_fsm.config.sources import options
+from elastic_fsm.config.tree import index
 from elastic_fsm.config.verbatim import encode
-from elastic_fsm.config.yamlfile import parse_flow
-from elastic_fsm.problems import BadInput, Problem, did_you_mean
+from elastic_fsm.config.yamlfile import FEWER_DIGITS, TOO_LONG, parse_flow
+from elastic_fsm.problems import BadInput, Problem, cut, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -141,10 +142,11 @@ def _text_path(key: str) -> tuple[str | int, ...]:
     kind, _, name = key.partition(".")
     if kind == "worker_env":
         rank, _, name = name.partition(".")
-        if not rank.isdigit():
+        number = index(rank)
+        if number is None:
             fix = "write spec.worker_env.0.NAME=text"
-            raise _bad(f"{rank!r} is no local rank", f"spec.{key}", fix=fix)
-        return kind, int(rank), name
+            raise _bad(f"{cut(rank)} is no local rank", "spec.worker_env", fix=fix)
+        return kind, number, name
     return (kind, name) if "." in key else (kind,)
 
 
@@ -158,7 +160,9 @@ def _collection(key: str, value: str, word: str) -> TextWord:
     if not isinstance(read, kind):
         example = "[--lr, '{x}']" if kind is list else "{NAME: '{x}'}"
         raise _bad(
-            f"cannot read {value!r}", key, fix=f'quote words with marks in them: "{key}={example}"'
+            f"cannot read {cut(value)}",
+            key,
+            fix=f'quote words with marks in them: "{key}={example}"',
         )
     return TextWord(tuple(key.split(".")), read, word)
 
@@ -191,6 +195,9 @@ def _parsed(sign: str, key: str, rest: str) -> Override:
     except HydraException:
         fix = f"as text: {quoted_override(key, rest[1:])}"
         raise _bad(f"Hydra cannot read {rest[1:]!r}", key, fix=fix) from None
+    except ValueError:  # Python's limit
+        fix = f"{FEWER_DIGITS}, also for the shell"
+        raise _bad(f"{cut(rest[1:])} is {TOO_LONG}", key, fix=fix) from None
 
 
 @cache

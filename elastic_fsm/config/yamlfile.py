@@ -17,13 +17,13 @@ import yaml
 from elastic_fsm.config.paths import shown
 from elastic_fsm.config.schema import field_types
 from elastic_fsm.config.verbatim import encode, is_verbatim
-from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.problems import BadInput, Problem, cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["compose_nodes", "parse", "parse_flow", "read_text"]
+__all__ = ["FEWER_DIGITS", "TOO_LONG", "compose_nodes", "parse", "parse_flow", "read_text"]
 
 _TAG = "tag:yaml.org,2002:"
 _STR, _MERGE, _NULL = _TAG + "str", _TAG + "merge", _TAG + "null"
@@ -33,6 +33,10 @@ _KNOWN = _GUESSED | {_STR, _MERGE, _NULL, _TAG + "map", _TAG + "seq"}
 _DEEPEST = 64
 _LARGEST = 1_000_000
 _WIDE = 160
+# Python writes and reads some thousands of digits, and nobody means a number that large.
+_MOST_DIGITS = 1000
+TOO_LONG = "too long for a number"
+FEWER_DIGITS = "give a number of fewer digits; as text, quote it"
 
 
 def read_text(path: Path, *, name: str = "") -> str:
@@ -131,6 +135,8 @@ def _construct(node: yaml.Node, *, name: str, text: str) -> Any:
         return loader.construct_document(node)
     except yaml.YAMLError as error:
         raise BadInput([_syntax_problem(error, text, name)]) from None
+    except ValueError:  # Python's limit; in a file it has been found already
+        raise BadInput.of(f"a value is {TOO_LONG}", where=name, fix=FEWER_DIGITS) from None
     finally:
         loader.dispose()
 
@@ -174,6 +180,9 @@ def _problems(node: yaml.Node, path: str, name: str) -> Iterator[Problem]:
         )
         where = f"{name}:{node.start_mark.line + 1}"
         yield Problem(what, path=path, where=where, fix="write plain text, or quote it")
+    if _is_too_long(node) and not is_verbatim(path):
+        where = f"{name}:{node.start_mark.line + 1}"
+        yield Problem(f"{cut(node.value)} is {TOO_LONG}", path=path, where=where, fix=FEWER_DIGITS)
     if isinstance(node, yaml.SequenceNode):
         for index, inner in enumerate(node.value):
             yield from _problems(inner, f"{path}.{index}", name)
@@ -182,6 +191,9 @@ def _problems(node: yaml.Node, path: str, name: str) -> Iterator[Problem]:
     seen: dict[str, int] = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
+            continue
+        if _is_too_long(key):
+            yield from _problems(key, path, name)
             continue
         here, line = _join(path, key.value), key.start_mark.line + 1
         if key.value in seen:
@@ -193,6 +205,10 @@ def _problems(node: yaml.Node, path: str, name: str) -> Iterator[Problem]:
             yield Problem(what, path=here, where=f"{name}:{line}", fix=fix)
         seen[key.value] = line
         yield from _problems(value, here, name)
+
+
+def _is_too_long(node: yaml.Node) -> bool:
+    return node.tag == _TAG + "int" and len(node.value) > _MOST_DIGITS
 
 
 def _free_key(path: str) -> bool:

@@ -39,7 +39,8 @@ _CODE = (
 class Guardian:
     """The agent's side: starts the guardian, keeps it informed, and replaces one that dies.
 
-    ``exits`` tells of its death; without it nobody notices.
+    ``exits`` tells of its death; without it nobody notices. Raises ``OSError`` where it cannot
+    be started.
     """
 
     def __init__(self, mark: str, exits: ExitWatcher | None = None) -> None:
@@ -73,15 +74,19 @@ class Guardian:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._starts += 1
-        # Its own session and no terminal: what stops the agent must not stop its guardian.
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _CODE, self._mark, str(os.getpid()), *_folders()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            cwd="/",
-        )
+        code = [_CODE, self._mark, str(os.getpid()), *_folders()]
+        try:
+            # Its own session and no terminal: what stops the agent must not stop its guardian.
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", *code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+            )
+        except OSError as error:
+            raise _cannot_be_started(error) from error
         if self._exits is not None:
             self._exits.watch(process.pid, self._died)
         return process
@@ -105,6 +110,15 @@ class Guardian:
         with suppress(OSError, ValueError):
             assert self._process.stdin is not None
             os.write(self._process.stdin.fileno(), line.encode())
+
+
+def _cannot_be_started(error: OSError) -> OSError:
+    """The same error, but who hears of it need not know what the process was for."""
+    what = "the guardian, which ends the workers when the agent dies, cannot be started: "
+    what += error.strerror or str(error)
+    if isinstance(error, PermissionError):
+        what += "; make executable for this user"
+    return OSError(error.errno, what, sys.executable)
 
 
 def _folders() -> list[str]:

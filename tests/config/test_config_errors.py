@@ -10,6 +10,9 @@ import pytest
 from elastic_fsm.config import compose, resolve, torchrun_hint
 from elastic_fsm.problems import BadInput
 
+MANY = 5000 * "1"
+"""More digits than Python makes a number of."""
+
 
 @pytest.mark.parametrize(
     ("word", "path", "fix"),
@@ -103,12 +106,33 @@ def test_unknown_keys(refused, word, path, fix):
         ("launcher=sssh", "no launcher called 'sssh'", "subprocess"),
         ("foo", "'foo'", "key=value"),
         ("spec={max_restarts: x}", "'x'", "a whole number"),
+        (f"spec.max_restarts={MANY}", "too long for a number", "fewer digits"),
+        (f"spec.max_restarts=+{MANY}", "too long for a number", "fewer digits"),
+        (f"stop.grace={MANY}", "too long for a number", "fewer digits"),
+        (f"machine.x=[{MANY}]", "too long for a number", "fewer digits"),
+        (f"spec.worker_env.{MANY}.X=x", "is no local rank", "spec.worker_env.0.NAME"),
+        (f"spec.worker_env={{{MANY}: {{X: x}}}}", "cannot read", "quote"),
+        (f"spec.args.{MANY}=x", "no such argument", "whole list"),
+        (f"machine.states.INIT.ignores.{MANY}=x", "no such place", "whole list"),
+        ("+spec.role=x", "has a value already", "leave the + out"),
+        ("+spec.max_restarts=3", "has a value already", "leave the + out"),
+        ("spec.role={a: 1, b: 2}", "{'a': 1, 'b': 2} does not fit", "it takes text"),
+        ("+spec.role={a: 1}", "{'a': 1} does not fit", "it takes text"),
+        ("spec={role: {a: 1, b: 2}}", "a mapping does not fit", "it takes text"),
+        ("spec.role=${run_id}", "'${run_id}' leads to what does not fit", "it takes text"),
+        ("spec.role=${spec.args}", "'${spec.args}' leads to what does", "it takes text"),
+        ("spec.max_restarts=${spec.role}", "'${spec.role}' leads to what", "a whole number"),
+        ("logs.console_ranks=['${spec.role}']", "leads to what does not fit", "whole numbers"),
+        ("spec.role=${spec}", "goes in a circle", "it takes text"),
+        ("machine.x=${machine.x}", "goes in a circle", "give it a value"),
     ],
 )
 def test_values(refused, word, what, fix):
     (problem,) = refused(word)
     assert what in problem.what
     assert fix in problem.fix
+    assert len(problem.what) < 300
+    assert problem.where.startswith("command line")
 
 
 @pytest.mark.parametrize(
@@ -186,6 +210,11 @@ def bomb(start: str, entry: str, levels: int) -> str:
         (f"machine:\n  x: {'{a: ' * 900}1{'}' * 900}\n", "job.yaml:2", "too deeply"),
         ("spec:\n  args: &a [*a]\n", "job.yaml:2", "holds itself"),
         ("machine: &m {x: *m}\n", "job.yaml:1", "holds itself"),
+        (f"spec:\n  max_restarts: {MANY}\n", "job.yaml:2", "too long for a number"),
+        (f"machine:\n  x: [0x{MANY}]\n", "job.yaml:2", "too long for a number"),
+        (f"spec: {{worker_env: {{\n ? 0x{MANY}\n : {{}}}}}}\n", "job.yaml:2", "too long for a"),
+        ("spec:\n  role: {a: 1, b: 2}\n", "job.yaml:2", "a mapping does not fit"),
+        ("spec:\n  env: {'': x}\n", "job.yaml:2", "'' cannot name a variable"),
         (bomb("machine:", "  a{}: ", 30), "job.yaml:7", "too large"),
         (bomb("spec:\n  args:", "  - ", 30), "job.yaml:8", "too large"),
     ],

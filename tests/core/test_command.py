@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -190,6 +191,9 @@ def problems(tmp_path, monkeypatch):
     (tmp_path / "dir.py" / "main.py").write_text("")
     for link in ("lost.py", "lost"):
         (tmp_path / link).symlink_to("nowhere")
+    for link in ("round.py", "round"):
+        (tmp_path / link).symlink_to(link)
+    os.mkfifo(tmp_path / "pipe", 0o755)
 
     def check(entrypoint, **spec):
         base = {"cwd": None, "args": [], "module": False, "env": {}}
@@ -245,7 +249,15 @@ def test_commands_that_can_be_started(problems, entrypoint, spec):
         ("./tol", {}, "spec.entrypoint: no such file: './tol'\n    did you mean 'tool'?"),
         ("lost.py", {}, "spec.entrypoint: 'lost.py' is a link to 'nowhere', which is not there"),
         ("./lost", {}, "spec.entrypoint: './lost' is a link to 'nowhere', which is not there"),
+        ("./round", {}, "spec.entrypoint: './round' goes round in a circle of links"),
+        ("round.py", {}, "spec.entrypoint: 'round.py' goes round in a circle of links"),
+        ("./pipe", {}, "spec.entrypoint: './pipe' is no regular file, and so no program"),
+        ("./" + 300 * "x", {}, "spec.entrypoint: no such file: './xxx"),
         ("sh", {"cwd": "none"}, "spec.cwd: the working directory 'none' does not exist"),
+        ("./tool", {"cwd": "none"}, "spec.cwd: the working directory 'none' does not exist"),
+        ("sh", {"cwd": "plain"}, "spec.cwd: the working directory 'plain' is no folder"),
+        ("sh", {"cwd": "lost"}, "spec.cwd: the working directory 'lost' is a link to 'nowhere'"),
+        ("sh", {"cwd": "round"}, "spec.cwd: the working directory 'round' goes round in a"),
     ],
 )
 def test_commands_that_cannot_be_started(problems, entrypoint, spec, found):
@@ -266,6 +278,15 @@ FIRST_LINES = {
     "#!/no/python\n": "is to be run by '/no/python', which is not there\n    install that, or",
     "#!./sub\n": "is to be run by './sub', which is no program",
     "#!./plain\n": "is to be run by './plain', which is no program",
+    "#!./unrun\n": (
+        "is to be run by './unrun', which is to be run by '/no/python', which is not there\n"
+        "    install that, or mend the first line"
+    ),
+    "#!./mute\n": "is to be run by './mute', which does not say what runs it\n    write it",
+    "#!./odd\n": "is run by a script, which is run by another, and so on for too long\n    name a",
+    "#!./link4\n": "",
+    "#!./link5\n": "is run by a script, which is run by another, and so on for too long",
+    "\xef\xbb\xbf#!/bin/sh\n": "begins with a byte order mark, so that nothing sees its first line",
     "#!\n": "names nothing in its first line that runs it",
     "#!/usr/bin/env no-python\n": "is to be run by 'no-python', which is not on PATH",
     "#!/bin/sh\r\n": "has the line ends of Windows, which are taken for a part of a name\n    use",
@@ -294,7 +315,10 @@ def formats(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("line", FIRST_LINES)
 def test_what_a_program_says_that_runs_it_must_be_there(problems, tmp_path, line, formats):
-    for name, text in (("odd", line), ("tool2", "#!/bin/sh\n")):
+    programs = {"odd": line, "tool2": "#!/bin/sh\n", "unrun": "#!/no/python\n", "mute": "x\n"}
+    programs |= {"link1": "#!/bin/sh\n"}
+    programs |= {f"link{above + 1}": f"#!./link{above}\n" for above in range(1, 5)}
+    for name, text in programs.items():
         (tmp_path / name).write_bytes(text.encode("latin-1"))
         (tmp_path / name).chmod(0o755)
     found = "".join(problems("./odd"))
@@ -333,14 +357,75 @@ def test_what_may_not_be_read_or_reached(problems, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: mode != os.R_OK)
     (problem,) = problems("train.py")
     assert problem.endswith(": 'train.py' may not be read\n    allow it: chmod +r train.py")
+    monkeypatch.setattr("os.access", lambda path, mode: str(path) != "sub")
+    (problem,) = problems("true", cwd="sub")
+    assert "spec.cwd: the working directory 'sub' may not be entered\n    allow it:" in problem
 
-    def stat(path, **options):
+
+@pytest.fixture
+def out_of_reach(monkeypatch):
+    """What has ``private`` in its path stands in a folder that this user may not enter."""
+    real = os.stat
+
+    def stat(path, *args, **options):
+        if "private" in os.fspath(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path, *args, **options)
+
+    monkeypatch.setattr("os.stat", stat)
+
+
+def test_what_may_not_be_reached(problems, tmp_path, out_of_reach):
+    for entrypoint in ("private/train.py", "./private/tool"):
+        (problem,) = problems(entrypoint)
+        assert f"spec.entrypoint: {entrypoint!r} cannot be reached\n    allow to" in problem
+    (problem,) = problems("true", cwd="private")
+    assert "spec.cwd: the working directory 'private' cannot be reached" in problem
+    (tmp_path / "tool").write_text("#!/private/python\n")
+    (problem,) = problems("./tool")
+    assert "is to be run by '/private/python', which cannot be reached" in problem
+
+
+def test_an_unknown_folder_hides_no_missing_command(problems):
+    assert len(problems(None, cwd="none")) == 2
+
+
+def test_a_folder_above_one_that_cannot_be_entered_needs_no_look(problems, monkeypatch):
+    """``true`` is found on PATH, whatever may be seen of the current folder."""
+    real = os.stat
+
+    def stat(path, *args, **options):
+        if not os.path.isabs(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path, *args, **options)
+
+    monkeypatch.setattr("os.stat", stat)
+    assert problems("true") == []
+    (problem,) = problems("no-such-program")
+    assert "command not found" in problem
+
+
+@pytest.mark.parametrize(("name", "refused"), [("odd.sh", True), ("odd", False)])
+def test_a_script_must_be_read_by_what_runs_it(problems, tmp_path, monkeypatch, name, refused):
+    """What cannot be read cannot be looked into: only the name says that it is a script."""
+    (tmp_path / name).write_text("#!/bin/sh\n")
+    (tmp_path / name).chmod(0o711)
+
+    def unreadable(path, *args, **options):
         raise PermissionError
 
-    monkeypatch.setattr(Path, "stat", stat)
-    for entrypoint in ("train.py", "./tool"):
-        (problem,) = problems(entrypoint)
-        assert f"{entrypoint!r} cannot be reached" in problem
+    monkeypatch.setattr(Path, "open", unreadable)
+    found = [f"spec.entrypoint: './{name}' may not be read by what runs it\n    allow it: chmod +r"]
+    assert [text[: len(found[0])] for text in problems(f"./{name}")] == found * refused
+
+
+@pytest.mark.parametrize("python", ["/no/python", "plain"])
+def test_the_guardian_must_have_a_python(problems, monkeypatch, python):
+    monkeypatch.setattr("sys.executable", python)
+    (problem,) = problems("./tool")
+    assert problem.startswith("the guardian, which ends the workers when the agent dies, cannot be")
+    assert f"{python!r}" in problem
+    assert "executable for this user" in problem
 
 
 def test_another_interpreter_may_know_other_modules(problems, monkeypatch):

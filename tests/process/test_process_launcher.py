@@ -647,6 +647,16 @@ def test_a_guardian_looks_again_where_it_found_nothing(monkeypatch, scene):
     assert other.wait(WAIT) == -signal.SIGKILL
 
 
+def test_a_guardian_that_cannot_be_started_says_what_it_is(tmp_path, monkeypatch):
+    """Whoever may not run our own interpreter is not told its name alone."""
+    (tmp_path / "python").write_text("")  # not executable, for root neither
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(PermissionError) as caught:
+        Guardian("no such mark")
+    for words in ("the guardian, which ends the workers", "executable for this user", "python"):
+        assert words in str(caught.value)
+
+
 def test_a_guardian_that_was_dismissed_touches_nobody(scene):
     other = subprocess.Popen(["sleep", "600"], env={**os.environ, "X": f"mark-{scene.mark}"})
     guard = Guardian(f"mark-{scene.mark}")
