@@ -93,6 +93,7 @@ class WorkerSpec:
             warnings.warn("WorkerSpec.fn is now entrypoint", DeprecationWarning, stacklevel=3)
             self.entrypoint = self.fn
         self.entrypoint = _as_text(self.entrypoint)
+        self.cwd = _as_text(self.cwd)
         check_spec(self)
 
     def get_entrypoint_name(self) -> str:
@@ -102,8 +103,8 @@ class WorkerSpec:
         return getattr(self.entrypoint, "__qualname__", repr(self.entrypoint))
 
 
-def _as_text(entrypoint: Any) -> Any:
-    return str(entrypoint) if isinstance(entrypoint, PurePath) else entrypoint
+def _as_text(path: Any) -> Any:
+    return str(path) if isinstance(path, PurePath) else path
 
 
 class WorkerExit(NamedTuple):

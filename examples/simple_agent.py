@@ -77,7 +77,10 @@ class SubprocessAgent(SimpleElasticAgent):
 
 
 if __name__ == "__main__":
-    command = sys.argv[sys.argv.index("--") + 1 :]
+    command = sys.argv[2:]
+    if sys.argv[1:2] != ["--"] or not command:
+        print(f"usage: {os.path.basename(sys.argv[0])} -- COMMAND [ARGUMENT ...]", file=sys.stderr)
+        sys.exit(2)
     spec = WorkerSpec("default", 2, entrypoint=command[0], args=command[1:], max_restarts=1)
     try:
         sys.exit(SubprocessAgent(spec).run().exit_code)

@@ -18,7 +18,7 @@ from elastic_fsm.rendezvous.handler import RendezvousHandler, RendezvousParamete
 from elastic_fsm.rendezvous.single import SingleNodeHandler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from importlib.metadata import EntryPoint
 
 __all__ = [
@@ -114,7 +114,7 @@ def _create_with_torch(params: RendezvousParameters) -> RendezvousHandler:
             params.min_nodes,
             params.max_nodes,
             params.local_addr,
-            **_with_number(params.config),
+            **_with_number(params),
         )
     try:
         handler: RendezvousHandler = home.rendezvous_handler_registry.create_handler(params)
@@ -133,9 +133,10 @@ def no_etcd_client(backend: str) -> Problem:
     )
 
 
-def _with_number(config: Mapping[str, Any]) -> dict[str, Any]:
+def _with_number(params: RendezvousParameters) -> dict[str, Any]:
     """torch's static backend takes the rank as it is, and "0" would not be rank 0."""
-    return {**config, **({"rank": int(config["rank"])} if "rank" in config else {})}
+    rank = {"rank": params.get_as_int("rank")} if "rank" in params.config else {}
+    return {**params.config, **rank}
 
 
 def _import_torch(backend: str) -> Any:

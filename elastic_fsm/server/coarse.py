@@ -21,7 +21,7 @@ from elastic_fsm.server.setup import log_change, result_or_cause
 
 if TYPE_CHECKING:
     import signal as signals
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from elastic_fsm.loop import Timer
     from elastic_fsm.server.interrupts import Interrupts
@@ -46,7 +46,7 @@ def run_coarse(owner: SimpleElasticAgent, setup: Setup, interrupts: Interrupts) 
             settings=setup.values,
             # Its methods may block for minutes; it is alive all the while.
             sources=sources_of(owner, lambda: engine, running.loop, asks_loop=False),
-            observers=[log_change, *observers_of(owner)],
+            observers=observers_of(owner),
         )
         engine.group.attempt = running.folder.first_attempt - 1
         return result_or_cause(engine, engine.run())
@@ -119,6 +119,12 @@ class CoarseAgent(Engine):
     def _worker_code(self) -> int:
         first = min(self.last.failures.values(), key=lambda f: f.timestamp, default=None)
         return shell_code(first.exitcode) & 0xFF if first else 1
+
+    def _write(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A change is logged with its journal line: the step's method may block for minutes."""
+        written = super()._write(record)
+        log_change(written)
+        return written
 
     # -- what actions use ----------------------------------------------------------------------
 

@@ -19,11 +19,17 @@ from elastic_fsm.rendezvous.handler import RendezvousParameters
 from elastic_fsm.rendezvous.handler_registry import get_rendezvous_handler
 from elastic_fsm.server.local import LocalElasticAgent
 from elastic_fsm.server.stop_signals import read_stop_signals
-from elastic_fsm.spec_checks import check_seconds, check_whole
+from elastic_fsm.spec_checks import (
+    check_filters,
+    check_flag,
+    check_seconds,
+    check_text,
+    check_whole,
+)
 from elastic_fsm.telemetry.events import get_logging_handler, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from elastic_fsm.health import HealthCheckServer
     from elastic_fsm.logs.specs import LogsSpecs
@@ -88,6 +94,41 @@ class LaunchConfig:
         if not isinstance(self.signals_to_handle, str):
             raise ValueError(f"signals_to_handle must be text, not {self.signals_to_handle!r}")
         read_stop_signals(self.signals_to_handle, "signals_to_handle")
+        _check_nodes(self)
+        _check_workers(self)
+
+
+def _check_nodes(config: LaunchConfig) -> None:
+    check_whole("min_nodes", config.min_nodes, 1)
+    check_whole("max_nodes", config.max_nodes, config.min_nodes)
+    _as_whole("rdzv_timeout", config.rdzv_timeout, "a number of seconds")
+    if config.rdzv_backend == "static":
+        _check_static(config.rdzv_configs, config.max_nodes)
+
+
+def _check_static(options: Mapping[str, Any], nodes: int) -> None:
+    """torch reads these two as they come; what other backends do with theirs, they tell."""
+    _as_whole("rdzv_configs['timeout']", options["timeout"], "a number of seconds")
+    rank = _as_whole("rdzv_configs['rank']", options.get("rank", 0), "a whole number")
+    if rank not in range(nodes):  # the others would wait for ever
+        what = f"there is no node {rank} among {nodes}; from 0 to {nodes - 1}"
+        raise ValueError(f"rdzv_configs['rank']: {what}")
+
+
+def _check_workers(config: LaunchConfig) -> None:
+    if config.local_addr is not None:
+        check_text("local_addr", config.local_addr)
+    check_flag("virtual_local_rank", config.virtual_local_rank)
+    check_filters("duplicate_stdout_filters", config.duplicate_stdout_filters)
+    check_filters("duplicate_stderr_filters", config.duplicate_stderr_filters)
+
+
+def _as_whole(name: str, value: Any, kind: str) -> int:
+    """An option as torch's handlers read it; text is one, as of a command line."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be {kind}, not {value!r}") from None
 
 
 def _inherited_shutdown_timeout() -> float:

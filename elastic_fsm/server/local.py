@@ -8,6 +8,7 @@ runs on the coarse machine, like every :class:`SimpleElasticAgent`, with the met
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import time
@@ -65,7 +66,8 @@ class LocalElasticAgent(SimpleElasticAgent):
     holds the timeouts, too; ``machine=fail_fast`` chooses another lifecycle. ``launcher`` makes a
     launcher of the user's own for the loop of a run; then ``start_method`` and the group
     ``launcher`` of the configuration mean nothing. Raises
-    ``ValueError`` where a subclass takes part in the lifecycle: that starts its own workers.
+    ``ValueError`` where a subclass takes part in the lifecycle: that starts its own workers; and
+    for a ``cwd`` of the spec that is no folder.
     """
 
     def __init__(
@@ -103,6 +105,8 @@ class LocalElasticAgent(SimpleElasticAgent):
         self._answers_probes = False
         self._rendezvous_error: RendezvousError | None = None
         self._is_alone = spec.rdzv_handler is None
+        if launcher is None:  # a launcher of the user's own may have folders elsewhere
+            _check_folder(spec.cwd)
         self._launcher = launcher
         if launcher is not None and self._is_coarse:
             raise ValueError(
@@ -267,6 +271,11 @@ def _asked_for(owner: LocalElasticAgent) -> HealthCheckServer | None:
     return HealthCheckServer(
         time.time, port, ALIVE_FOR, host=host, describe=lambda: {"worker_state": group.state.value}
     )
+
+
+def _check_folder(cwd: str | None) -> None:
+    if cwd is not None and not os.path.isdir(cwd):
+        raise ValueError(f"cwd: there is no folder {cwd!r}")
 
 
 def _check_has(method: str, **given: Any) -> None:

@@ -16,12 +16,19 @@ _OTHER_DEVICES = ("dri/renderD*", "accel/*", "davinci[0-9]*")
 
 
 def parse_min_max_nnodes(nnodes: str) -> tuple[int, int]:
-    """``4`` or ``1:4`` as least and greatest number. Raises ``ValueError`` for other text."""
-    least, colon, most = nnodes.partition(":")
+    """``4`` or ``1:4`` as least and greatest number.
+
+    Raises ``ValueError`` for other text, for less than one node, and for ``4:1``.
+    """
+    first, colon, last = nnodes.partition(":")
     try:
-        return int(least), int(most if colon else least)
+        least, most = int(first), int(last if colon else first)
     except ValueError:
-        raise ValueError(f"{nnodes!r} is no number of nodes; write 4, or 1:4") from None
+        least = most = 0
+    if 1 <= least <= most:
+        return least, most
+    fix = "write 4, or 1:4, from 1 on and the smaller first"
+    raise ValueError(f"{nnodes!r} is no number of nodes; {fix}")
 
 
 def determine_local_world_size(nproc_per_node: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 from pathlib import PurePath
 
@@ -71,6 +72,7 @@ def test_a_world_survives_json():
         ({"max_restarts": 1.5}, "max_restarts must be a whole number, not 1.5"),
         ({"monitor_interval": "x"}, "monitor_interval must be a number of seconds, not 'x'"),
         ({"monitor_interval": 0}, "monitor_interval must be more than 0, not 0"),
+        ({"monitor_interval": True}, "monitor_interval must be a number of seconds, not True"),
         ({"role": None}, "role must be text, not None"),
         ({"args": "abc"}, "args must be a list or a tuple, not 'abc'"),
         ({"args": None}, "args must be a list or a tuple, not None"),
@@ -80,11 +82,54 @@ def test_a_world_survives_json():
         ({"worker_env": {9: {}}}, "worker_env: there is no local rank 9"),
         ({"env": {"A": 1}}, "env must hold texts, not 'A': 1"),
         ({"worker_env": {0: {"A=": ""}}}, r"worker_env\[0\]: no environment can hold 'A='"),
+        ({"local_world_size": True}, "local_world_size must be a whole number, not True"),
+        (
+            {"monitor_interval": math.inf},
+            "monitor_interval must not be negative, and must end: inf",
+        ),
+        ({"monitor_interval": math.nan}, "monitor_interval must be a number of seconds, not nan"),
+        ({"monitor_interval": 1e300}, "monitor_interval must not be negative, and must end: 1e"),
+        ({"duplicate_stdout_filters": [5]}, "duplicate_stdout_filters must be a list of texts"),
+        ({"duplicate_stderr_filters": "abc"}, "duplicate_stderr_filters must be a list of texts"),
+        ({"entrypoint": "a\0b"}, "entrypoint: no process can be given 'a"),
+        ({"role": "a\0b"}, "role: no process can be given 'a"),
+        ({"args": ["a\0b"]}, r"args\[0\]: no process can be given 'a"),
+        ({"args": ["a", "\ud800"]}, r"args\[1\]: no process can be given"),
+        ({"args": [PurePath("a\0b")]}, r"args\[0\]: no process can be given 'a"),
+        ({"env": None}, "env must be a mapping, not None"),
+        ({"env": {"A": "\0"}}, "env: no environment can hold 'A'"),
+        ({"env": {"A": "\ud800"}}, "env: no environment can hold 'A'"),
+        ({"worker_env": [1]}, r"worker_env must be a mapping, not \[1\]"),
+        ({"worker_env": {0: "A"}}, r"worker_env\[0\] must be a mapping, not 'A'"),
+        ({"master_port": 70000}, "master_port must be at most 65535, not 70000"),
+        ({"master_port": -1}, "master_port must be at least 0, not -1"),
+        ({"master_addr": 5}, "master_addr must be text, not 5"),
+        ({"master_addr": ""}, "master_addr must name a host, not ''"),
+        ({"master_addr": "a\0"}, "master_addr: no process can be given 'a"),
+        ({"local_addr": 5}, "local_addr must be text, not 5"),
+        ({"virtual_local_rank": "x"}, "virtual_local_rank must be True or False, not 'x'"),
+        ({"module": "x"}, "module must be True or False, not 'x'"),
+        ({"cwd": 5}, "cwd must be text, not 5"),
+        ({"cwd": "a\0"}, "cwd: no process can be given 'a"),
     ],
 )
 def test_specs_that_cannot_work(change, message):
     with pytest.raises(ValueError, match=message):
         WorkerSpec(**{"role": "t", "local_world_size": 1, "entrypoint": "x", **change})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"args": (1, "\udcff", PurePath("x"), None)},
+        {"entrypoint": print, "args": ("\0", "\ud800", object())},
+        {"master_port": 0, "master_addr": "::1", "local_addr": ""},
+        {"virtual_local_rank": 1, "duplicate_stdout_filters": ("a", "")},
+        {"env": {"A": "\udcff"}, "cwd": PurePath("/")},
+    ],
+)
+def test_odd_values_that_work(given):
+    assert WorkerSpec(**{"role": "", "local_world_size": 1, "entrypoint": "x", **given})
 
 
 def test_a_path_and_an_odd_callable_are_entrypoints():

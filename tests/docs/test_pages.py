@@ -84,6 +84,11 @@ def test_the_tutorial_builds_up_to_the_example(tmp_path):
     assert example.endswith(built)
 
 
+def test_the_example_without_a_command_says_how_to_use_it(tmp_path):
+    got = run(f"python {ROOT / 'examples' / 'simple_agent.py'} 2>&1; echo $?", tmp_path)
+    assert got == "usage: simple_agent.py -- COMMAND [ARGUMENT ...]\n2\n"
+
+
 @pytest.mark.parametrize(
     ("example", "output"),
     [

@@ -290,6 +290,13 @@ def test_errors_are_told_apart_by_name():
 
 
 @pytest.mark.torch
+def test_a_rank_that_is_none_is_told_by_its_name():
+    pytest.importorskip("torch.distributed.elastic.rendezvous")
+    with pytest.raises(ValueError, match="option 'rank' must be a whole number, not 'x'"):
+        get_rendezvous_handler(RendezvousParameters("c10d", "localhost:0", "run", 1, 1, rank="x"))
+
+
+@pytest.mark.torch
 def test_torchs_own_errors_are_known():
     home = pytest.importorskip("torch.distributed.elastic.rendezvous")
     names = [name for name in home.__all__ if name.endswith("Error")]

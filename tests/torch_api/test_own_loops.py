@@ -203,6 +203,9 @@ def test_a_method_that_is_replaced_in_the_object_is_called(tmp_path):
     assert started == [agent.get_worker_group()]
 
 
+STATIC = {"rdzv_backend": "static", "min_nodes": 2, "max_nodes": 2}
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -210,6 +213,21 @@ def test_a_method_that_is_replaced_in_the_object_is_called(tmp_path):
         ({"run_id": 5}, "run_id must be text, not 5"),
         ({"shutdown_timeout": "x"}, "shutdown_timeout must be a number of seconds, not 'x'"),
         ({"nproc_per_node": 0}, "nproc_per_node must be at least 1, not 0"),
+        ({"nproc_per_node": True}, "nproc_per_node must be a whole number, not True"),
+        ({"min_nodes": 0}, "min_nodes must be at least 1, not 0"),
+        ({"min_nodes": "1"}, "min_nodes must be a whole number, not '1'"),
+        ({"min_nodes": 2}, "max_nodes must be at least 2, not 1"),
+        ({"rdzv_timeout": "x"}, "rdzv_timeout must be a number of seconds, not 'x'"),
+        (
+            STATIC | {"rdzv_configs": {"timeout": "x"}},
+            r"'timeout'\] must be a number of seconds, not 'x'",
+        ),
+        (STATIC | {"rdzv_configs": {"rank": "x"}}, r"'rank'\] must be a whole number"),
+        (STATIC | {"rdzv_configs": {"rank": 2}}, r"'rank'\]: there is no node 2 among 2"),
+        (STATIC | {"rdzv_configs": {"rank": "-1"}}, r"'rank'\]: there is no node -1"),
+        ({"local_addr": 5}, "local_addr must be text, not 5"),
+        ({"virtual_local_rank": "no"}, "virtual_local_rank must be True or False, not 'no'"),
+        ({"duplicate_stdout_filters": "abc"}, "stdout_filters must be a list of texts, not 'abc'"),
         ({"signals_to_handle": "SIGTERM,SIGFOO"}, "signals_to_handle: there is no signal 'SIGFOO'"),
         (
             {"signals_to_handle": "SIGKILL"},
@@ -221,6 +239,24 @@ def test_a_method_that_is_replaced_in_the_object_is_called(tmp_path):
 def test_configurations_that_cannot_work(given, message):
     with pytest.raises(ValueError, match=message):
         LaunchConfig(**{"min_nodes": 1, "max_nodes": 1, "nproc_per_node": 1, **given})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rdzv_configs": {"rank": "1"}, "local_addr": ""},
+        {"rdzv_backend": "mine", "rdzv_configs": {"timeout": None, "rank": "auto"}},
+        {"rdzv_timeout": "60", "virtual_local_rank": 1, "duplicate_stderr_filters": ("a",)},
+    ],
+)
+def test_configurations_as_others_write_them(given):
+    assert LaunchConfig(nproc_per_node=1, **{**STATIC, **given}).max_nodes == 2
+
+
+def test_a_working_directory_that_is_not_there_is_refused_by_the_agent(tmp_path):
+    spec = WorkerSpec("trainer", 1, entrypoint="/bin/true", cwd=str(tmp_path / "none"))
+    with pytest.raises(ValueError, match=r"^cwd: there is no folder '.*none'"):
+        LocalElasticAgent(spec)
 
 
 @pytest.mark.parametrize("text", ["soon", "-4"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -36,6 +37,25 @@ def test_workers_that_are_done(simple, journal):
     assert [w.global_rank for w in group.workers] == [0, 1]
     assert [w.id for w in group.workers] == [100, 101]
     assert group.state is WorkerState.SUCCEEDED
+
+
+def test_a_change_is_logged_before_the_method_that_may_block(simple, caplog):
+    caplog.set_level(logging.INFO, "elastic_fsm")
+    said = []
+
+    class Patient(Scripted):
+        def _rendezvous(self, worker_group):
+            said.extend(caplog.messages)
+            super()._rendezvous(worker_group)
+
+    simple([DONE], kind=Patient).run()
+    assert said == ["INIT -> INITIALIZING [begin] the run begins"]
+    assert [line for line in caplog.messages if "->" in line] == [
+        *said,
+        "INITIALIZING -> HEALTHY [initialized] 2 workers started",
+        "HEALTHY -> SETTLING [all_done] all workers are done",
+        "SETTLING -> SUCCEEDED [settled] all nodes are done",
+    ]
 
 
 @pytest.mark.parametrize("state", [WorkerState.FAILED, WorkerState.UNHEALTHY])

@@ -346,8 +346,12 @@ BAD = {
     "no number of workers": ("--nproc-per-node=x train.py", "--nproc-per-node: 'x'", "auto"),
     "no workers": ("--nproc-per-node=0 train.py", "spec.local_world_size", "at least 1"),
     "no nodes": ("--nnodes=x train.py", "'x' is no number of nodes", "1:4"),
-    "nodes the wrong way": ("--nnodes=4:2 train.py", "rendezvous.max_nodes", "is 4"),
-    "zero nodes": ("--nnodes=0:2 train.py", "rendezvous.min_nodes", "at least 1"),
+    "nodes the wrong way": ("--nnodes=4:2 train.py", "'4:2' is no number of nodes", "1:4"),
+    "two of one": ("--nnodes=2:1 train.py", "'2:1' is no number of nodes", "1:4"),
+    "none of one": ("--nnodes=0:1 --rdzv-backend=c10d train.py", "'0:1' is no number", "1:4"),
+    "two of one, alone": ("--standalone --nnodes=2:1 train.py", "'2:1' is no number", "1:4"),
+    "zero nodes": ("--nnodes=0:2 train.py", "'0:2' is no number of nodes", "1:4"),
+    "nobody": ("--nnodes=1:0 train.py", "'1:0' is no number of nodes", "1:4"),
     "standalone on two": ("--standalone --nnodes=2 train.py", "is for one node", "leave"),
     "a node beyond": ("--nnodes=2 --node-rank=2 train.py", "no node 2 among 2", "from 0 to 1"),
     "a node beyond one": ("--node-rank=1 train.py", "no node 1 among 1", "--nnodes"),
@@ -361,6 +365,8 @@ BAD = {
     "half an option": ("--rdzv-conf=a --nnodes=2 train.py", "'a' is no key=value", "join_"),
     "no streams": ("-r 4 train.py", "logs.redirects", "0:3,1:1"),
     "no ranks": ("--local-ranks-filter=a train.py", "'a' is no list of ranks", "0,1,2"),
+    "no interval": ("--monitor-interval=inf train.py", "spec.monitor_interval", "must end"),
+    "no host": ("--set spec.master_addr= train.py", "spec.master_addr", "must name a host"),
     "no signal": ("--signals-to-handle=SIGTREM train.py", "SIGTREM", "'TERM'"),
     "no sink": ("--event-log-handler=x train.py", "spec.event_log_handler", "console"),
     "no specs": ("--logs-specs=x train.py", "logs specs called 'x'", "default"),
@@ -433,6 +439,12 @@ def test_config_from_args_refuses():
         mirror.config_from_args(mirror.parse_args(["-m", "--no-python", "t.py"]))
     with pytest.raises(ValueError, match="--use-env"):
         legacy.launch(legacy.parse_args(["--no-python", "t.py"]))
+
+
+@pytest.mark.parametrize("text", ["--nnodes=2:1", "--nnodes=0:1", "--standalone --nnodes=2:1"])
+def test_run_refuses_a_number_of_nodes_that_cannot_be(text):
+    with pytest.raises(ValueError, match="is no number of nodes"):
+        mirror.run(mirror.parse_args([*text.split(), "--no-python", "/bin/true"]))
 
 
 def test_only_what_is_needed_is_loaded():
