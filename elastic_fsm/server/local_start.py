@@ -51,6 +51,7 @@ def start_group(owner: LocalElasticAgent, group: WorkerGroup) -> PContext:
         numa_options=spec.numa_options,
         duplicate_stdout_filters=spec.duplicate_stdout_filters,
         duplicate_stderr_filters=spec.duplicate_stderr_filters,
+        cwd=spec.cwd,
     )
     context.grace = owner._shutdown_timeout
     context.before_stop = owner._stop_watchdog  # it may signal pids, from another thread

@@ -52,12 +52,15 @@ def start_processes(
     numa_options: Any = None,
     duplicate_stdout_filters: Sequence[str] | None = None,
     duplicate_stderr_filters: Sequence[str] | None = None,
+    *,
+    cwd: str | None = None,
 ) -> PContext:
     """Start one process for each entry of ``args``, by local rank, and return what holds them.
 
     ``entrypoint`` is a program or a function; ``envs`` is laid over this process's environment.
     ``start_method`` (spawn, fork, forkserver) is for functions. Lines of teed streams that hold
-    one of the ``duplicate_*_filters`` are copied to a file for each stream.
+    one of the ``duplicate_*_filters`` are copied to a file for each stream. ``cwd`` is where the
+    processes start, None: where this one is.
 
     Raises ``RuntimeError`` unless ``args`` and ``envs`` are for the local ranks 0 to n-1,
     ``ValueError`` for a function that cannot be handed to another process, for any
@@ -74,6 +77,7 @@ def start_processes(
         context = SubprocessContext(*given, *filters)
     else:
         context = MultiprocessContext(*given, *filters, start_method)
+    context.cwd = cwd
     context.start()
     return context
 
@@ -102,8 +106,9 @@ class RunProcsResult:
 class PContext:
     """A set of processes that was started together.
 
-    ``grace`` may be set: seconds from SIGTERM to SIGKILL for those that are stopped because another
-    failed. ``before_stop`` is called before that, while all of them still have their pids.
+    May be set before the start: ``cwd``, where they start. Before they end: ``grace``, the seconds
+    from SIGTERM to SIGKILL for those that are stopped because another failed, and ``before_stop``,
+    which is called before that, while all of them still have their pids.
     """
 
     _launcher = "subprocess"
@@ -132,6 +137,7 @@ class PContext:
         self.envs = envs
         self.nprocs = len(args)
         self.start_method = start_method
+        self.cwd: str | None = None
         self.grace = 30.0
         self.before_stop: Callable[[], object] = lambda: None
         self._check()
@@ -219,6 +225,7 @@ class PContext:
             int(self.envs[rank].get("RANK", rank)),
             (str(self.entrypoint), *map(str, self.args[rank])),
             self.envs[rank],
+            cwd=self.cwd,
             stdout=_path(self.stdouts[rank]),
             stderr=_path(self.stderrs[rank]),
         )
@@ -264,6 +271,7 @@ class MultiprocessContext(PContext):
             int(self.envs[rank].get("RANK", rank)),
             (),
             self.envs[rank],
+            cwd=self.cwd,
             stdout=_path(self.stdouts[rank]),
             stderr=_path(self.stderrs[rank]),
             function=self.entrypoint,

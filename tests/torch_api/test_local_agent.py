@@ -54,6 +54,18 @@ def test_a_function(agent_of, tmp_path, kind):
 
 
 @BOTH
+@pytest.mark.parametrize("entrypoint", [os.getcwd, "/bin/pwd"])
+def test_where_workers_start(agent_of, tmp_path, kind, entrypoint):
+    there = str(tmp_path.resolve() / "there")
+    os.mkdir(there)
+    result = agent_of(entrypoint, kind, size=1, cwd=there).run()
+    assert [result.return_values[0], *texts(tmp_path, "stdout.log")] in (
+        [there, ""],
+        [None, f"{there}\n"],
+    )
+
+
+@BOTH
 def test_a_program(agent_of, tmp_path, kind):
     words = (
         "-c",
