@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_DIR ?= elastic_runs/demo
 
-.PHONY: help demo test test-all test-3.12 test-3.13 lint format types pages machine-pages docs package benchmarks clean
+.PHONY: help demo test test-all test-half-1 test-half-2 test-3.12 test-3.13 lint format types pages machine-pages docs package benchmarks clean
 
 help:
 	@echo "make demo        four workers train, one crashes, the run resumes"
@@ -44,9 +44,12 @@ $(XSTATE): tests/graph/xstate/package-lock.json
 test: $(VENV)/.test $(XSTATE)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# Side by side with the other Pythons, where they are found.
+# Side by side, two at a time: two halves, and the other Pythons where they are found.
 test-all:
-	$(MAKE) --jobs=3 --output-sync=target test test-3.12 test-3.13
+	$(MAKE) --jobs=2 --output-sync=target test-half-1 test-half-2 test-3.12 test-3.13
+
+test-half-1 test-half-2: test-half-%: $(VENV)/.test $(XSTATE)
+	$(MAKE) test PYTEST_ARGS="--share $*/2 $(PYTEST_ARGS)"
 
 # There is one torch build only, so its tests are left out. Of the others each Python takes its
 # turn: every test runs on 3.11 and on one more. `make test-3.12 SHARE=1/1` runs them all.

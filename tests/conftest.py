@@ -24,12 +24,17 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(trylast=True)  # the marks have chosen theirs
 def pytest_collection_modifyitems(config, items):
-    """So that several interpreters can take turns."""
+    """So that several interpreters, or processes, can share the tests."""
     part, parts = map(int, config.getoption("--share").split("/"))
-    mine = items[part - 1 :: parts]
-    chosen = {id(item) for item in mine}
-    config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
-    items[:] = mine
+    turns = {key: turn for turn, key in enumerate(dict.fromkeys(map(_share_of, items)))}
+    mine = {item: turns[_share_of(item)] % parts == part - 1 for item in items}
+    config.hook.pytest_deselected(items=[item for item in items if not mine[item]])
+    items[:] = [item for item in items if mine[item]]
+
+
+def _share_of(item):
+    """What goes to one of them only: a test, or a module whose tests stand on one long run."""
+    return item.path if item.get_closest_marker("one_share") else item.nodeid
 
 
 @pytest.fixture(scope="session", autouse=True)

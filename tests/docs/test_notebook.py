@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.one_share]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 MARK = "ELASTIC_FSM_NOTEBOOK_TEST"

@@ -19,7 +19,12 @@ from torchrun_lines import LINES
 
 from elastic_fsm.rendezvous.ports import free_port
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.torch,
+    pytest.mark.one_share,
+    pytest.mark.timeout(900),
+]
 
 HERE = Path(__file__).parent
 AT_ONCE = 3

@@ -142,9 +142,17 @@ def test_a_handler_is_made_with_all_that_was_said(backend):
         ([], True),
         (["spec.master_addr=localhost"], True),
         (["spec.master_addr=far.away"], False),
-        (["rendezvous=c10d", "rendezvous.max_nodes=2"], False),
-        (["rendezvous=static", "rendezvous.max_nodes=2", "rendezvous.node_rank=1"], False),
-        (["rendezvous=static", "rendezvous.max_nodes=2", "rendezvous.node_rank=0"], True),
+        pytest.param(["rendezvous=c10d", "rendezvous.max_nodes=2"], False, marks=pytest.mark.torch),
+        pytest.param(
+            ["rendezvous=static", "rendezvous.max_nodes=2", "rendezvous.node_rank=1"],
+            False,
+            marks=pytest.mark.torch,
+        ),
+        pytest.param(
+            ["rendezvous=static", "rendezvous.max_nodes=2", "rendezvous.node_rank=0"],
+            True,
+            marks=pytest.mark.torch,
+        ),
     ],
 )
 def test_a_port_that_is_taken_is_warned_of_where_rank_0_is(words, warns, tmp_path):
