@@ -51,10 +51,10 @@ test-all:
 test-half-1 test-half-2: test-half-%: $(VENV)/.test $(XSTATE)
 	$(MAKE) test PYTEST_ARGS="--share $*/2 $(PYTEST_ARGS)"
 
-# There is one torch build only, so its tests are left out. Of the others each Python takes its
-# turn: every test runs on 3.11 and on one more. `make test-3.12 SHARE=1/1` runs them all.
-test-3.12: SHARE ?= 1/2
-test-3.13: SHARE ?= 2/2
+# There is one torch build only, so its tests are left out. Of the others each Python takes a
+# third: what depends on the Python is in many tests. `make test-3.12 SHARE=1/1` runs them all.
+test-3.12: SHARE ?= 1/3
+test-3.13: SHARE ?= 2/3
 test-3.12 test-3.13: test-%: $(XSTATE)
 	@python=; for candidate in python$* $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$*.*/bin/python; do \
 	  if $$candidate -c '' 2>/dev/null; then python=$$candidate; fi; \
