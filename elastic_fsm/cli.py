@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from elastic_fsm import __version__
 from elastic_fsm.printable import printable
-from elastic_fsm.problems import BadInput, did_you_mean
+from elastic_fsm.problems import BadInput, did_you_mean, shortened
 from elastic_fsm.words import Grammar
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def run_command_line(argv: Sequence[str]) -> int:
         _say("elastic-fsm: interrupted")
         return 130
     except OSError as error:  # no current folder, no more processes, a closed or full console
-        _say(f"elastic-fsm: {_NO_FOLDER if _is_nowhere(error) else error}")
+        _say(f"elastic-fsm: {_NO_FOLDER if _is_nowhere(error) else shortened(str(error))}")
         _silence(1)
         return 2
     except BadInput as error:

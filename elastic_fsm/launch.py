@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from elastic_fsm.outputs import make_files
 from elastic_fsm.preparing import prepare, preview
 from elastic_fsm.rendezvous.choice import is_standalone
 from elastic_fsm.rundir import cannot_be_written, open_agent_dir, open_run_dir
+from elastic_fsm.runtime import open_runtime
 from elastic_fsm.session import PATIENCE, Session
 from elastic_fsm.watchdogs import check_environment
 
@@ -54,24 +56,31 @@ def execute(
 
     The failures of the scenario ``injected`` are played against the workers.
     Raises :class:`BadInput` when the run directory cannot be used, or the environment asks for
-    what cannot be.
+    what cannot be; ``OSError`` where there are no more threads or processes to be had.
     """
     check_environment()
+    console = Console()
+    with ExitStack() as opened:
+        opened.callback(console.close, PATIENCE)
+        _start(console)
+        with open_runtime(prepared, console.say, sole_owner=sole_owner) as runtime:
+            # The folder comes last: see `runtime`.
+            folder = _open_folder(prepared, shares_run_id=shares_run_id)
+            opened.callback(folder.release)
+            _make_first_files(prepared, folder)
+            session = Session(prepared, folder, console, injected)
+            result, show_report = session.run(runtime)
+            decided(result.exit_code, PATIENCE)
+        show_report()
+        console.close(PATIENCE if result.state is WorkerState.STOPPED else None)
+    return result
+
+
+def _open_folder(prepared: Prepared, *, shares_run_id: bool) -> RunDir:
     values = prepared.values
     shares_run_id = shares_run_id or not is_standalone(values["rendezvous"])
     open_dir = open_agent_dir if shares_run_id else open_run_dir
-    folder = open_dir(Path(values["run_dir"]), prepared.run_id, prepared.host)
-    console = Console()
-    try:
-        _make_first_files(prepared, folder)
-        _start(console)
-        session = Session(prepared, folder, console, injected)
-        result = session.run(sole_owner=sole_owner, decided=decided)
-        console.close(PATIENCE if result.state is WorkerState.STOPPED else None)
-    finally:
-        console.close(PATIENCE)
-        folder.release()
-    return result
+    return open_dir(Path(values["run_dir"]), prepared.run_id, prepared.host)
 
 
 def _start(console: Console) -> None:
@@ -85,6 +94,6 @@ def _make_first_files(prepared: Prepared, folder: RunDir) -> None:
     """Before anything starts: on a full disk the first attempt would fail for want of its logs."""
     try:
         folder.config.write_text(prepared.composed.to_yaml(), encoding="utf-8")
-        make_files(preview(prepared, folder.first_attempt))
+        make_files(preview(prepared, folder.first_attempt, node_dir=folder.node))
     except OSError as error:
         raise cannot_be_written(error, folder.config) from error

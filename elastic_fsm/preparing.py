@@ -172,10 +172,11 @@ def _check_groups(values: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem.told(str(error), path="spec.event_log_handler")
 
 
-def preview(prepared: Prepared, attempt: int = 0) -> LaunchPlan:
+def preview(prepared: Prepared, attempt: int = 0, *, node_dir: Path | None = None) -> LaunchPlan:
     """The plan of the first attempt, with a made-up port: what ``run`` would start.
 
-    ``attempt`` is its number, which is not 0 where a run id is used again.
+    ``attempt`` is its number, which is not 0 where a run id is used again, and ``node_dir`` the
+    run's folder on this node, where it is known already.
 
     Raises ``ValueError`` where a worker cannot get its device.
     """
@@ -185,5 +186,5 @@ def preview(prepared: Prepared, attempt: int = 0) -> LaunchPlan:
     world = World(0, (node,), 0, node.address, 0)
     group.form(world, assign_ranks(world))
     base = Path(prepared.values["run_dir"]).absolute()
-    planner = prepared.planner(base / prepared.run_id / prepared.host)
+    planner = prepared.planner(node_dir or base / prepared.run_id / prepared.host)
     return planner.plan(group, restart_count=0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["BadInput", "Problem", "closest", "cut", "did_you_mean", "error_text"]
+__all__ = ["BadInput", "Problem", "closest", "cut", "did_you_mean", "error_text", "shortened"]
 
 
 class Problem(NamedTuple):
@@ -34,9 +34,10 @@ class Problem(NamedTuple):
         return cls(what, path=path, fix=fix, where=where)
 
     def __str__(self) -> str:
-        place = ": ".join(part for part in (self.where, self.path) if part)
-        text = f"{place}: {self.what}" if place else self.what
-        return f"{text}\n    {self.fix}" if self.fix else text
+        what, path, fix, where = map(shortened, self)
+        place = ": ".join(part for part in (where, path) if part)
+        text = f"{place}: {what}" if place else what
+        return f"{text}\n    {fix}" if fix else text
 
 
 class BadInput(Exception):
@@ -51,6 +52,16 @@ class BadInput(Exception):
     def of(cls, what: str, *, path: str = "", fix: str = "", where: str = "") -> BadInput:
         """The common case of a single finding."""
         return cls([Problem(what, path=path, fix=fix, where=where)])
+
+
+_MOST_SHOWN = 500
+"""Characters of each part of a finding: room for a list of names, and for all four on a screen."""
+
+
+def shortened(text: str) -> str:
+    """A key or a path of thousands of characters is known by its beginning and its end."""
+    half = _MOST_SHOWN // 2
+    return text if len(text) <= _MOST_SHOWN else f"{text[:half]}…{text[-half:]}"
 
 
 _REPR = reprlib.Repr()

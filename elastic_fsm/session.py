@@ -10,27 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.agent import Agent
 from elastic_fsm.banner import banner
-from elastic_fsm.clock import SystemClock
 from elastic_fsm.config.paths import shown
 from elastic_fsm.group import WorkerGroup, WorkerState
 from elastic_fsm.history import FailedCommands
 from elastic_fsm.journal import Journal
 from elastic_fsm.journal_header import journal_header
-from elastic_fsm.launchers.choice import make_starter
-from elastic_fsm.launchers.environment import common_environment
-from elastic_fsm.launchers.local import SubprocessLauncher
 from elastic_fsm.launchers.procfs import sees_processes
 from elastic_fsm.logs.choice import make_logs_specs
-from elastic_fsm.loop import Loop
 from elastic_fsm.narration import because, state_change
 from elastic_fsm.outputs import WorkerOutputs, console_prefix
 from elastic_fsm.rendezvous.choice import is_standalone
 from elastic_fsm.rendezvous.ports import free_port
 from elastic_fsm.rendezvous.standalone import Standalone
 from elastic_fsm.report import advice, make_report, render
-from elastic_fsm.sources.commands import Commands
-from elastic_fsm.sources.exits import Exits
-from elastic_fsm.sources.signals import Signals
 from elastic_fsm.suspension import suspend
 from elastic_fsm.watchdogs import health_checks, sleep_limit, timer_file, watchdogs
 
@@ -39,13 +31,14 @@ if TYPE_CHECKING:
 
     from elastic_fsm.group import RunResult, Worker
     from elastic_fsm.launchers.base import Launcher
-    from elastic_fsm.launchers.starters import Starter
     from elastic_fsm.logs.console import Console
+    from elastic_fsm.loop import Loop
     from elastic_fsm.preparing import Prepared
     from elastic_fsm.rendezvous.base import Rendezvous
     from elastic_fsm.rendezvous.later import LaterHandler
     from elastic_fsm.report import Report
     from elastic_fsm.rundir import RunDir
+    from elastic_fsm.runtime import Runtime
     from elastic_fsm.scenario.script import Script
     from elastic_fsm.server.spec_logs import SpecLogs
     from elastic_fsm.sources.base import Source
@@ -118,59 +111,35 @@ class Session:
             template, worker, role=group.spec.role, host=host, node_rank=group.group_rank
         )
 
-    def run(self, *, sole_owner: bool, decided: Callable[[int, float], object]) -> RunResult:
+    def run(self, runtime: Runtime) -> tuple[RunResult, Callable[[], None]]:
+        """From the banner to the report in its file.
+
+        Returns also what shows the report; a console that takes nothing may hold that up.
+        """
         self.console.say(banner(self.prepared, self.folder))
-        loop = Loop(SystemClock())
-        signals = self._signals(loop)
-        signals.start()
-        try:
-            agent = self._agent(loop, signals, sole_owner=sole_owner)
-            signals.call(signal.SIGTSTP, partial(suspend, agent, self.console))
-            if self.planner.log_mode not in _PASSING:
-                self.status = partial(_status, agent)
-                self.console.status(self.status)
-            result = agent.run()
-            for records in self.records:
-                records.end(result, agent.error or self.why)
-            if self.handler is not None and result.state is not WorkerState.STOPPED:
-                self.handler.shut_down()  # a node that is stopped lets the others go on
-            if self.prepared.values["exit_code"] == "torchrun":
-                result.exit_code = int(result.state is not WorkerState.SUCCEEDED)
-            report = self._write_report(agent, result)
-            decided(result.exit_code, PATIENCE)
-        finally:
-            signals.close()
-            loop.close()
-        self._show_report(agent, report, advice(agent, result))
-        return result
-
-    def _signals(self, loop: Loop) -> Signals:
-        """Not one of the agent's sources: they are kept until the report has been written."""
-        prepared = self.prepared
-        names = {*prepared.values["stop"]["signals"], *prepared.machine.rules.signals}
-        signals = Signals(loop, names)
-        if not signals.available:
+        if not runtime.signals.available:
             self.console.say("not in the main thread: signals to this process are not taken up")
-        return signals
-
-    def _agent(self, loop: Loop, signals: Signals, *, sole_owner: bool) -> Agent:
-        prepared, values = self.prepared, self.prepared.values
-        exits = Exits(loop)
-        journal = Journal(self.folder.journal, self.console.say)
-        journal.header(_header(prepared))
-        commands = Commands(loop, exits, self.console.say)
-        launcher = SubprocessLauncher(
-            loop,
-            exits,
-            kill_timeout=values["stop"]["kill_timeout"],
-            sole_owner=sole_owner,
-            bystanders=commands.pids,
-            starter=self._starter(loop, exits),
-        )
-        commands.env.update(launcher.marking)
-        signals.call(signal.SIGCHLD, launcher.child_ended)
         if not sees_processes():
             self.console.say(_NO_PROC)
+        agent = self._agent(runtime)
+        runtime.signals.call(signal.SIGTSTP, partial(suspend, agent, self.console))
+        if self.planner.log_mode not in _PASSING:
+            self.status = partial(_status, agent)
+            self.console.status(self.status)
+        result = agent.run()
+        for records in self.records:
+            records.end(result, agent.error or self.why)
+        if self.handler is not None and result.state is not WorkerState.STOPPED:
+            self.handler.shut_down()  # a node that is stopped lets the others go on
+        if self.prepared.values["exit_code"] == "torchrun":
+            result.exit_code = int(result.state is not WorkerState.SUCCEEDED)
+        report = self._write_report(agent, result)
+        return result, partial(self._show_report, agent, report, advice(agent, result))
+
+    def _agent(self, runtime: Runtime) -> Agent:
+        prepared, loop, launcher = self.prepared, runtime.loop, runtime.launcher
+        journal = Journal(self.folder.journal, self.console.say)
+        journal.header(_header(prepared))
         group = WorkerGroup(prepared.spec)
         agent = Agent(
             group=group,
@@ -182,10 +151,10 @@ class Session:
             outputs=self.outputs,
             journal=journal,
             planner=self.planner if isinstance(self.outputs, WorkerOutputs) else self.outputs,
-            settings=values,
-            commands=commands,
+            settings=prepared.values,
+            commands=runtime.commands,
             sources=[
-                exits,
+                runtime.exits,
                 *health_checks(lambda: agent, loop),
                 *self._watchdogs(loop, group),
                 *self._injections(loop, launcher),
@@ -229,18 +198,6 @@ class Session:
         workers = self.prepared.spec.local_world_size
         say = self.console.say
         return [Injection(loop, launcher, self.injected, workers=workers, say=say)]
-
-    def _starter(self, loop: Loop, exits: Exits) -> Starter:
-        launcher = self.prepared.values["launcher"]
-        return make_starter(
-            launcher["name"],
-            loop=loop,
-            exits=exits,
-            start_method=launcher["start_method"],
-            preload=launcher["preload"],
-            env=common_environment(self.prepared.spec),
-            say=self.console.say,
-        )
 
     def _observe(self, record: Mapping[str, Any]) -> None:
         line = state_change(record)

@@ -4,7 +4,8 @@ Each word is looked at on its own, before anything is composed, so that three mi
 three findings. Words that carry a worker's text are taken out here: Hydra's grammar would read
 ``spec.env.X=a,b`` as a sweep, ``1e3`` as a float, and refuse ``a=b``. So are the names of folders
 and of the run, in which only a reference ``${...}`` keeps its meaning. ``machine`` is open, so
-its keys need no ``+``; everywhere else a ``+`` does not make an unknown key known.
+its keys need no ``+``; everywhere else a ``+`` does not make an unknown key known, and a known one
+needs none.
 """
 
 from __future__ import annotations
@@ -72,14 +73,16 @@ class CommandLine:
         return self
 
     def _read(self, word: str) -> None:
-        if text := _text_word(word):
-            self.texts.append(text)
-            return
         match = _WORD.fullmatch(word)
         assert match is not None  # the pattern matches any text
         sign, key, equals, value = match.group("sign", "key", "equals", "value")
         if not equals and sign != "~":
             raise _bad(f"{word!r} is no override", fix="write key=value")
+        if sign == "+" and key in field_types():
+            raise _bad("has a value already", key, fix="leave the + out")
+        if text := _text_word(word):
+            self.texts.append(text)
+            return
         self.overrides.append((self._override(sign, key, equals + value), word))
 
     def _override(self, sign: str, key: str, rest: str) -> Override:

@@ -98,14 +98,15 @@ class Setup:
         Raises :class:`BadInput` when the run directory cannot be used.
         """
         with ExitStack() as opened:
-            base, run_id = Path(self.values["run_dir"]), self.values["run_id"] or run_id
-            folder = open_agent_dir(base, run_id, node_name())
-            opened.callback(folder.release)
             loop = Loop(SystemClock())
             opened.callback(loop.close)
             signals = Signals(loop, {*self.stop_signals, *self.machine().rules.signals})
             opened.callback(signals.close)
             signals.start()
+            # Afterwards: a stop signal that finds a folder finds, too, who will tell of it there.
+            base, run_id = Path(self.values["run_dir"]), self.values["run_id"] or run_id
+            folder = open_agent_dir(base, run_id, node_name())
+            opened.callback(folder.release)
             journal = Journal(folder.journal, log.warning)
             opened.callback(journal.close)
             journal.header(self._header(folder))

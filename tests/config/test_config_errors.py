@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from elastic_fsm.config import compose, resolve, torchrun_hint
+from elastic_fsm.config.schema import field_types
 from elastic_fsm.problems import BadInput
 
 MANY = 5000 * "1"
@@ -114,10 +115,7 @@ def test_unknown_keys(refused, word, path, fix):
         (f"spec.worker_env={{{MANY}: {{X: x}}}}", "cannot read", "quote"),
         (f"spec.args.{MANY}=x", "no such argument", "whole list"),
         (f"machine.states.INIT.ignores.{MANY}=x", "no such place", "whole list"),
-        ("+spec.role=x", "has a value already", "leave the + out"),
-        ("+spec.max_restarts=3", "has a value already", "leave the + out"),
         ("spec.role={a: 1, b: 2}", "{'a': 1, 'b': 2} does not fit", "it takes text"),
-        ("+spec.role={a: 1}", "{'a': 1} does not fit", "it takes text"),
         ("spec={role: {a: 1, b: 2}}", "a mapping does not fit", "it takes text"),
         ("spec.role=${run_id}", "'${run_id}' leads to what does not fit", "it takes text"),
         ("spec.role=${spec.args}", "'${spec.args}' leads to what does", "it takes text"),
@@ -133,6 +131,18 @@ def test_values(refused, word, what, fix):
     assert fix in problem.fix
     assert len(problem.what) < 300
     assert problem.where.startswith("command line")
+
+
+def test_a_plus_is_refused_for_every_key_that_there_is(refused):
+    """Whatever its value is: null, a text that Hydra does not read, or the choice of a file."""
+    problems = refused(*(f"+{key}=x" for key in field_types()))
+    assert [problem.path for problem in problems] == [*field_types()]
+    assert {(p.what, p.fix) for p in problems} == {("has a value already", "leave the + out")}
+
+
+def test_an_option_of_a_backend_may_be_there_already(refused):
+    (problem,) = refused("rendezvous.options.timeout=1", "+rendezvous.options.timeout=2")
+    assert (problem.what, problem.fix) == ("has a value already", "leave the + out")
 
 
 @pytest.mark.parametrize(

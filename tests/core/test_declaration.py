@@ -110,6 +110,16 @@ def test_problems_as_text():
         BadInput(problem)
 
 
+def test_a_problem_is_less_than_a_screen_whatever_it_tells():
+    """Beginning and end are there: of a place its last line number, of a key its last part."""
+    problem = Problem(*(f"<{name}{'x' * 5000}>" for name in Problem._fields))
+    screen = str(BadInput([problem]))
+    assert len(screen) < 24 * 100
+    for name in Problem._fields:
+        assert f"<{name}xxx" in screen
+    assert screen.count("xxx…xxx") == screen.count("xxx>") == 4
+
+
 # -- the registry ------------------------------------------------------------------------------
 
 

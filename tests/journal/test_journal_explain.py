@@ -380,11 +380,14 @@ def test_where_the_page_cannot_be_written(eventful, node, capsys):
         (["--hmtl", "x"], "did you mean '--html'?"),
         (["--html"], "--html needs a value"),
         (["one", "two"], "name one only"),
+        ([5000 * "x"], "File name too long"),
     ],
 )
 def test_wrong_words_are_said(words, said, capsys):
     assert run_command_line(["explain", *words]) == 2
-    assert said in capsys.readouterr().err
+    screen = capsys.readouterr().err
+    assert said in screen
+    assert len(screen) < 24 * 80
 
 
 @pytest.mark.parametrize("verb", ["explain", "status", "replay"])

@@ -5,12 +5,18 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from elastic_fsm.config import compose
+from elastic_fsm.launch import execute
+from elastic_fsm.launchers.procfs import children_of
+from elastic_fsm.preparing import prepare
 from elastic_fsm.problems import BadInput
-from elastic_fsm.rundir import open_run_dir
+from elastic_fsm.rundir import node_name, open_run_dir
 
 
 def test_two_at_once_are_refused(tmp_path):
@@ -70,3 +76,41 @@ def test_something_of_the_users_called_latest_stays(tmp_path):
     (tmp_path / "latest").mkdir()
     open_run_dir(tmp_path, "run", "node").release()
     assert not (tmp_path / "latest").is_symlink()
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """What becomes of a run with these words that cannot begin: the error that it ends with."""
+
+    def run(*words: str) -> Exception:
+        prepared = prepare(compose([f"run_dir={tmp_path / 'runs'}", *words]), ["true"])
+        with pytest.raises((BadInput, OSError)) as caught:
+            execute(prepared, sole_owner=False)
+        return caught.value
+
+    return run
+
+
+def test_without_its_guardian_a_run_leaves_no_folder(refused, tmp_path, monkeypatch):
+    def no_more(*args, **kwargs):
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", no_more)
+    assert "guardian" in str(refused())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_without_its_folder_a_run_leaves_no_process_and_no_handler(refused, tmp_path):
+    before = children_of(os.getpid()), signal.getsignal(signal.SIGTERM)
+    (tmp_path / "runs").write_text("")
+    assert "run directory cannot be written" in str(refused())
+    assert (children_of(os.getpid()), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_a_second_agent_of_a_host_makes_files_in_its_own_folder_only(tmp_path):
+    first = open_run_dir(tmp_path, "run", node_name())
+    words = [f"run_dir={tmp_path}", "run_id=run", "logs=files"]
+    execute(prepare(compose(words), ["true"]), sole_owner=False, shares_run_id=True)
+    first.release()
+    assert [path.name for path in first.node.iterdir()] == ["agent.pid"]
+    assert (tmp_path / "run" / f"{node_name()}.2" / "attempt_0" / "0" / "stdout.log").exists()

@@ -111,6 +111,17 @@ def test_before_the_run_begins(scene, held_at, name):
     assert run.path == ["INIT", "STOPPING", "STOPPED"]
 
 
+def test_while_the_run_gets_its_folder(scene, held_at):
+    """No folder is left without a report."""
+    run = scene.start("--", "sleep", scene.env["SLEEP"], env=held_at("os.symlink"))
+    scene.bell.wait()
+    assert (scene.folder / "elastic_runs").exists()
+    run.signal("SIGTERM")
+    scene.gate.open()
+    check_stopped(run, "SIGTERM")
+    assert run.path == ["INIT", "STOPPING", "STOPPED"]
+
+
 @pytest.mark.parametrize("name", SIGNALS)
 def test_B5_healthy(scene, name):
     run = scene.start("-n", "8", "--", "sh", "-c", SLEEPS)
