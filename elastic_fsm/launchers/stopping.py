@@ -72,6 +72,7 @@ class Stop:
         """Signal all groups and arm the deadline (None: no deadline)."""
         for leader in self._leaders:
             signal_group(leader, number)
+        for leader in self._leaders:  # afterwards: each who wakes up may take our processor
             signal_group(leader, signal.SIGCONT)  # a frozen worker must be able to hear it
         if grace is not None:
             self._timer = self._loop.call_later(grace, self.kill)
