@@ -3,6 +3,10 @@
 The main road is drawn thick, short and straight (a high weight), everything else thin, and what
 starts from ``any`` stands apart in a dashed box at the end. Arrows between the same two states
 share one line, their labels stacked; internal transitions are small print in their state.
+
+A label is a node in the middle of its line. The label of an edge ``dot`` may lay across the border
+of a box, or into one that has nothing to do with it; a node it keeps clear of boxes, of other
+labels and of lines.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["to_dot"]
 
 _HEAD = f"""\
-  graph [rankdir=LR, ranksep=0.32, nodesep=0.3, pad=0.3, mclimit=8, newrank=true,
+  graph [rankdir=LR, ranksep=0.2, nodesep=0.2, pad=0.3, mclimit=8, newrank=true,
          bgcolor="{PAPER}", labelloc=t, fontname="Arial", fontsize=13, fontcolor="{Colours.TEXT}"];
   node [shape=box, style="rounded,filled", fillcolor="{Colours.BOX}", color="{Colours.BOX_LINE}",
         fontname="Arial", fontsize=13, fontcolor="{Colours.TEXT}",
@@ -41,18 +45,20 @@ class _Writer:
     def __init__(self, diagram: Diagram, layer: Layer | None) -> None:
         self.diagram = diagram
         self.layer = layer
+        self.boxes = {f"cluster_{number}": box for number, box in enumerate(self._boxes())}
+        self.leading_back = diagram.leading_back()
 
     def lines(self) -> list[str]:
         lines = [f"digraph {_quoted(self.diagram.name)} {{", _HEAD]
         if self.layer and self.layer.title:
             lines.append(f"  label=<<b>{escape(self.layer.title)}</b><br/> <br/>>;")
         lines += self._initial()
-        for number, nodes in enumerate(self._boxes()):
-            lines += self._group(number, nodes[0].group, nodes)
-        for name in self.diagram.nodes:
-            lines += self._arrows(self.diagram.leaving(name))
+        for box, nodes in self.boxes.items():
+            lines += self._group(box, nodes[0].group, nodes)
         if general := self.diagram.from_any():
-            lines += [self._any(general), *self._arrows(general)]
+            lines.append(self._any(general))
+        for together in self._together():
+            lines += self._line(together)
         return [*lines, "}"]
 
     def _boxes(self) -> list[list[Node]]:
@@ -67,10 +73,7 @@ class _Writer:
             mine = [b for b in boxes if b[0].group == node.group and any(n.name in near for n in b)]
             boxes = [box for box in boxes if box not in mine]
             boxes.append([*(n for box in mine for n in box), node])
-        # In the order in which `dot` comes to the best picture of the shipped machines: it begins
-        # its search with the road and lays the rest around that.
-        road = [box for box in boxes if any(node.name in self.diagram.road for node in box)]
-        return road + [box for box in reversed(boxes) if box not in road]
+        return boxes
 
     def _neighbours(self, name: str) -> set[str]:
         arrows = [(a.source, a.target) for n in self.diagram.nodes for a in self.diagram.leaving(n)]
@@ -84,12 +87,12 @@ class _Writer:
             "penwidth=2];",
         ]
 
-    def _group(self, number: int, title: str, nodes: list[Node]) -> list[str]:
+    def _group(self, box: str, title: str, nodes: list[Node]) -> list[str]:
         ground, border = GROUPS.get(title, MIXED)
         # Arrows leave upwards to the left and at the ends; there the title would be crossed.
         place = "c" if len(nodes) > 2 else "r"
         return [
-            f"  subgraph cluster_{number} {{",
+            f"  subgraph {box} {{",
             f'    label=<<font color="{Colours.QUIET_TEXT}">{escape(title)}</font>>; '
             f"labeljust={place}; "
             f'fontsize=11; style="rounded,filled"; fillcolor="{ground}"; color="{border}"; '
@@ -122,28 +125,51 @@ class _Writer:
             f'fontcolor="{Colours.QUIET_TEXT}"];'
         )
 
-    def _arrows(self, arrows: list[Arrow]) -> list[str]:
-        """One line for all arrows that lead from one state to the same other one."""
-        by_target: dict[str, list[Arrow]] = {}
-        for arrow in arrows:
-            if not arrow.edge.internal:
-                by_target.setdefault(arrow.target, []).append(arrow)
-        return [self._line(together) for together in by_target.values()]
+    def _together(self) -> list[list[Arrow]]:
+        """The arrows that share a line: all that lead from one state to the same other one.
 
-    def _line(self, arrows: list[Arrow]) -> str:
+        By where they lead, whatever the order of the declaration: so `dot` comes to the best
+        pictures of the shipped machines.
+        """
+        found: dict[tuple[str, str], list[Arrow]] = {}
+        for arrow in self.diagram.arrows():
+            if not arrow.edge.internal:
+                found.setdefault((arrow.target, arrow.source), []).append(arrow)
+        return [found[ends] for ends in sorted(found, key=lambda ends: ends[0])]
+
+    def _line(self, arrows: list[Arrow]) -> list[str]:
+        """The label, and the two halves of the line, each from left to right."""
         first = arrows[0]
-        rows = [_gap(4), *(self._label_row(arrow) for arrow in arrows), _gap(5)]
-        ends = f"{_quoted(first.source)} -> {_quoted(first.target)}"
-        return f"  {ends} [label={_table(rows)}{self._line_style(arrows)}];"
+        source, target = _quoted(first.source), _quoted(first.target)
+        label = _quoted(f"{first.source} -> {first.target}")
+        style = self._line_style(arrows)
+        # Twice as heavy, so short: the label stands near the state that the arrow leaves.
+        weight = 14 if self.diagram.on_road(first.source, first.target) else 1
+        near, far = f"weight={2 * weight}{style}", f"weight={weight}{style}"
+        if (first.source, first.target) in self.leading_back:
+            halves = (
+                f"{target} -> {label} [dir=back, {far}]; {label} -> {source} [dir=none, {near}];"
+            )
+        else:
+            halves = f"{source} -> {label} [dir=none, {near}]; {label} -> {target} [{far}];"
+        return [f"  {self._label(label, arrows)}", f"  {halves}"]
+
+    def _label(self, name: str, arrows: list[Arrow]) -> str:
+        """In a box when both its ends are, else outside of all."""
+        label = f"{name} [label={_table(map(self._label_row, arrows))}, {_LABEL_STYLE}];"
+        ends = {arrows[0].source, arrows[0].target}
+        for box, nodes in self.boxes.items():
+            if ends <= {node.name for node in nodes}:
+                return f"subgraph {box} {{ {label} }}"
+        return label
 
     def _line_style(self, arrows: list[Arrow]) -> str:
         first = arrows[0]
-        road = self.diagram.on_road(first.source, first.target)
-        style = ", weight=14" if road else ""
+        style = ""
         if first.source == "any":
-            style += f', style=dashed, color="{Colours.ANY}", weight=3'
-        elif road and not self.layer:
-            style += f', color="{Colours.ROAD}", penwidth=2.4, arrowsize=0.9'
+            style = f', style=dashed, color="{Colours.ANY}"'
+        elif self.diagram.on_road(first.source, first.target) and not self.layer:
+            style = f', color="{Colours.ROAD}", penwidth=2.4, arrowsize=0.9'
         return style + _LINE_STYLES[_loudest([self._mark(arrow) for arrow in arrows])]
 
     def _mark(self, arrow: Arrow) -> Mark | None:
@@ -171,6 +197,7 @@ class _Writer:
         )
 
 
+_LABEL_STYLE = 'shape=plaintext, style="", width=0, height=0, margin="0.05,0.03"'
 _LINE_STYLES = {
     None: "",
     Look.LAST: f', color="{Colours.LAST}", penwidth=3.2, arrowsize=1',
@@ -229,11 +256,6 @@ def _row(text: str, *, color: str, size: int = 10) -> str:
     font = f'<font color="{color}" point-size="{size}">{text}</font>'
     align = "" if size > 10 else ' align="left"'
     return f"<tr><td{align}>{font}</td></tr>"
-
-
-def _gap(points: int) -> str:
-    """Room in a label, so that neither its own line nor another one touches the letters."""
-    return f'<tr><td height="{points}"></td></tr>'
 
 
 def _table(rows: Iterable[str]) -> str:

@@ -182,6 +182,30 @@ class Diagram:
         }
         return replace(self, nodes=nodes, edges=kept)
 
+    def leading_back(self) -> set[tuple[str, str]]:
+        """The pairs of states whose arrows lead back: to one on the way there, or to the same one.
+
+        The way is the main road, and beside it whatever is declared first.
+        """
+        found: set[tuple[str, str]] = set()
+        seen: set[str] = set()
+        for start in (self.road, (self.initial,), *((name,) for name in self.nodes)):
+            new = self.nodes.keys() - seen
+            way = {name: iter(self.leaving(name)) for name in start if name in new}
+            seen.update(way)
+            while way:
+                here = next(reversed(way))
+                for arrow in way[here]:
+                    if arrow.target in way:
+                        found.add((here, arrow.target))
+                    elif arrow.target not in seen:
+                        seen.add(arrow.target)
+                        way[arrow.target] = iter(self.leaving(arrow.target))
+                        break
+                else:
+                    del way[here]
+        return found
+
     def on_road(self, source: str, target: str) -> bool:
         """Whether the main road leads from one state straight to the other."""
         return (source, target) in zip(self.road, self.road[1:], strict=False)

@@ -10,13 +10,16 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from graph_machines import spec_of
 
 from elastic_fsm.graph.drawing import FORMATS, Drawing
+from elastic_fsm.graph.extract import diagram_of
 from elastic_fsm.graph.model import Layer, Look, Mark
 from elastic_fsm.graph.pictures import find_program
 from elastic_fsm.graph.text import to_text
@@ -72,14 +75,14 @@ def test_every_state_and_every_arrow_is_in_every_format(form, spec, diagram):
 
 def arrows_of_dot(text):
     """Trigger, source and target of each arrow between states."""
+    labels = dict(re.findall(r'"(\w+ -> \w+)" \[label=<(.*)>, shape=plaintext', text))
+    lines = re.findall(r'^  "(\w+)" -> "(.+)" \[(.+)\]; "\2" -> "(\w+)" \[.+\];$', text, re.M)
+    assert len(lines) == len(labels)
     found = []
-    for line in text.splitlines():
-        if match := re.match(r'  "?(\w+|\*)"? -> "(\w+)" \[label=<(.*)>', line):
-            source, target, label = match.groups()
-            found += [
-                (trigger, source, target)
-                for trigger in re.findall(r"<font color=\S+><b>(\w+)</b>", label)
-            ]
+    for left, label, style, right in lines:
+        source, target = (right, left) if "dir=back" in style else (left, right)
+        triggers = re.findall(r"<font color=\S+><b>(\w+)</b>", labels[label])
+        found += [(trigger, source, target) for trigger in triggers]
     return found
 
 
@@ -120,6 +123,30 @@ def test_the_road_of_the_shipped_machine(diagram, name):
     if name != "quirks":
         road = "INIT JOINING STARTING HEALTHY SETTLING SUCCEEDED"
         assert diagram.road == tuple(road.split())
+
+
+def test_what_leads_back(diagram, name):
+    back = {ends for ends in diagram.leading_back() if ends[0] != ends[1]}
+    expected = {
+        "elastic": {("BACKOFF", "JOINING"), ("REFORMING", "JOINING")},
+        "fail_fast": set(),
+        "quirks": {("RESTING", "WORKING")},
+    }
+    assert back == expected[name]
+
+
+def test_the_road_never_leads_back_whatever_is_declared_first():
+    elastic = diagram_of(spec_of("elastic"))
+    recovered = replace(elastic.edges["restart"], sources=("UNHEALTHY",), dest="HEALTHY")
+    edges = {"recovered": recovered, **dict(reversed(elastic.edges.items()))}
+    back = replace(elastic, edges=edges).leading_back()
+    assert ("UNHEALTHY", "HEALTHY") in back
+    assert ("HEALTHY", "UNHEALTHY") not in back
+
+
+def test_a_road_along_arrows_from_any_that_are_left_out(diagram):
+    road = (*diagram.road[:-1], "nowhere", diagram.road[-1])
+    assert replace(diagram, road=road).leading_back() == diagram.leading_back()
 
 
 def test_what_a_state_shows_comes_along_the_arrows(quirks):

@@ -1,4 +1,4 @@
-"""What Graphviz makes of the description: no arrow runs through the words of one."""
+"""What Graphviz makes of the description: every label can be read, and belongs to one arrow."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from functools import cache
 
 import pytest
 from graph_machines import spec_of
@@ -17,19 +18,34 @@ pytestmark = pytest.mark.skipif(
     not shutil.which("dot") and os.environ.get("CI") != "true", reason="needs Graphviz"
 )
 
-ROOM = 1.0
-"""Points between the letters and a line, at least."""
+ROOM = 2.0
+"""Points between the letters and a line, or the border of something else, at least."""
 
 
-def layout(dot):
+@cache
+def layout(machine, whole):
+    """What `dot` says of a picture: its nodes, labels among them, its boxes, its lines."""
+    diagram = diagram_of(spec_of(machine), machine)
+    dot = to_dot(diagram if whole else diagram.without_any())
     done = subprocess.run(["dot", "-Tjson"], input=dot.encode(), capture_output=True, check=True)
-    return json.loads(done.stdout)
+    drawn = json.loads(done.stdout)
+    boxes = [item for item in drawn["objects"] if "nodes" in item]
+    nodes = {item["name"]: item for item in drawn["objects"] if "pos" in item}
+    return nodes, boxes, drawn["edges"]
 
 
-def words_of(edge):
-    """Each line of a label with its box: left, bottom, right, top."""
+@pytest.fixture(
+    params=[("elastic", True), ("elastic", False), ("fail_fast", True), ("coarse", True)],
+    ids=lambda param: f"{param[0]}{'' if param[1] else ' without any'}",
+)
+def picture(request):
+    return layout(*request.param)
+
+
+def words_of(node):
+    """Each line of the words in a node, with its rectangle: left, bottom, right, top."""
     size = 0
-    for part in edge.get("_ldraw_", []):
+    for part in node.get("_ldraw_", []):
         if part["op"] == "F":
             size = part["size"]
         elif part["op"] == "T":
@@ -52,18 +68,72 @@ def points_of(edge, steps=40):
                 )
 
 
-@pytest.mark.parametrize("machine", ["elastic", "fail_fast"])
-@pytest.mark.parametrize("whole", [True, False])
-def test_no_arrow_runs_through_words(machine, whole):
-    diagram = diagram_of(spec_of(machine), machine)
-    edges = layout(to_dot(diagram if whole else diagram.without_any()))["edges"]
-    words = [word for edge in edges for word in words_of(edge)]
-    assert len(words) > 20
+def rectangle_of(item):
+    if "bb" in item:
+        return tuple(map(float, item["bb"].split(",")))
+    x, y = map(float, item["pos"].split(","))
+    width, height = 72 * float(item["width"]), 72 * float(item["height"])
+    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
+
+
+def overlap(one, other):
+    return (
+        one[0] < other[2] + ROOM
+        and other[0] < one[2] + ROOM
+        and one[1] < other[3] + ROOM
+        and other[1] < one[3] + ROOM
+    )
+
+
+def inside(one, other):
+    return (
+        other[0] + ROOM < one[0]
+        and one[2] < other[2] - ROOM
+        and other[1] + ROOM < one[1]
+        and one[3] < other[3] - ROOM
+    )
+
+
+def labels_of(nodes):
+    """The labels with the states at both ends of their arrows."""
+    found = {name: (node, set(name.split(" -> "))) for name, node in nodes.items() if "->" in name}
+    assert len(found) > 10
+    return found
+
+
+def test_no_line_runs_through_words(picture):
+    nodes, _, edges = picture
+    words = [word for node in nodes.values() for word in words_of(node)]
     crossed = [
         (edge["_gvid"], text)
         for edge in edges
         for x, y in points_of(edge)
-        for text, (left, bottom, right, top) in words
-        if left - ROOM < x < right + ROOM and bottom - ROOM < y < top + ROOM
+        for text, rectangle in words
+        if overlap((x, y, x, y), rectangle)
     ]
     assert crossed == []
+
+
+def test_a_label_is_in_a_box_only_where_its_arrow_is(picture):
+    nodes, boxes, _ = picture
+    names = {node["_gvid"]: name for name, node in nodes.items()}
+    wrong = []
+    for name, (label, ends) in labels_of(nodes).items():
+        for box in boxes:
+            fits = (
+                inside if ends <= {names[number] for number in box["nodes"]} else lambda *_: False
+            )
+            where = rectangle_of(label), rectangle_of(box)
+            if overlap(*where) and not fits(*where):
+                wrong.append((name, box["label"]))
+    assert wrong == []
+
+
+def test_labels_overlap_nothing(picture):
+    nodes, _, _ = picture
+    assert [
+        (name, other)
+        for name, (label, _) in labels_of(nodes).items()
+        for other, node in nodes.items()
+        if node is not label and overlap(rectangle_of(label), rectangle_of(node))
+    ] == []
