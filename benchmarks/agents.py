@@ -1,4 +1,4 @@
-"""Starting one of the two agents with 8 workers, and the time stamps that the workers send.
+"""Starting an agent with 8 workers, and the time stamps that the workers send.
 
 Every wait is bounded and every process is ended by its pid.
 """
@@ -36,7 +36,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two agents: how to start it with 8 workers."""
+    """One of the two agents, or the bare loop beside them: how to start it with 8 workers."""
 
     name: str
     program: str
@@ -49,6 +49,8 @@ class Side:
             words = [f"--nproc-per-node={WORKERS}", f"--max-restarts={max_restarts}"]
             words += ["-t", "3", "--log-dir", str(folder / "logs")] if tee else []
             return [*self.program.split(), *words, "--no-python", *worker]
+        if self.name == "bare loop":
+            return [*self.program.split(), str(max_restarts), *worker]
         words = ["run", "-n", str(WORKERS), f"run_dir={folder / 'runs'}", "logs=tee"]
         return [*self.program.split(), *words, f"spec.max_restarts={max_restarts}", "--", *worker]
 

@@ -4,7 +4,8 @@ A measurement is a function ``(side, options) -> {row: value}`` that starts one 
 workers, waits for time stamps from the workers, and ends everything again. The sides take turns
 within one run of the harness, so that whatever else the machine does meets both; the medians are
 compared, and for faults such as a lost line the worst rounds. Workers are a small C program, for
-the start of a Python worker would hide the agent's.
+the start of a Python worker would hide the agent's. Short times are taken of a bare loop, too: what
+the machine itself needs, which on a busy day is a multiple of what it is on a quiet one.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
-from agents import WORKERS, Failed, Options, Run, Side
+from agents import HERE, WORKERS, Failed, Options, Run, Side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+SIDES = ("elastic-fsm", "torchrun", "bare loop")
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,11 @@ class Measurement:
     name: str
     measure: Callable[[Side, Options], dict[str, float]]
     rows: tuple[Row, ...]
+    with_bare_loop: bool = False
+
+    def choose(self, sides: Sequence[Side]) -> list[Side]:
+        """Those that it is taken of."""
+        return [side for side in sides if self.with_bare_loop or side.name != "bare loop"]
 
 
 # row -> side -> one value for each round
@@ -75,6 +83,7 @@ Results = dict[str, dict[str, list[float]]]
 
 def take_turns(measurement: Measurement, sides: Sequence[Side], options: Options) -> Results:
     results: Results = defaultdict(lambda: defaultdict(list))
+    sides = measurement.choose(sides)
     for turn in range(options.repeat):
         for side in sides if turn % 2 == 0 else reversed(sides):
             try:
@@ -104,17 +113,20 @@ def show(value: float, unit: str) -> str:
 
 def table(rows: Sequence[Row], results: Results, options: Options) -> str:
     lines = [
-        "| measured | elastic-fsm | torchrun | ratio | goal | met |",
-        "|---|---:|---:|---:|---|---|",
+        "| measured | elastic-fsm | torchrun | ratio | bare loop | goal | met |",
+        "|---|---:|---:|---:|---:|---|---|",
     ]
     for row in rows:
         values_of = {side: row.summary(values) for side, values in results.get(row.key, {}).items()}
         ours, theirs = values_of.get("elastic-fsm"), values_of.get("torchrun")
+        bare = values_of.get("bare loop")
         ratio = f"{ours / theirs:.3f}" if ours is not None and theirs else "-"
+        shown = ["-" if value is None else show(value, row.unit) for value in (ours, theirs, bare)]
         cells = [
             row.title.format_map(vars(options)),
-            *("-" if value is None else show(value, row.unit) for value in (ours, theirs)),
+            *shown[:2],
             ratio,
+            shown[2],
             row.goal(),
             row.met(ours, theirs),
         ]
@@ -144,7 +156,7 @@ def parse(description: str | None, arguments: Sequence[str] | None = None) -> Op
     )
     parser.add_argument("--repeat", type=int, default=5, help="rounds for each side (5)")
     parser.add_argument("--quick", action="store_true", help="few rounds, little data: a trial")
-    parser.add_argument("--only", choices=["elastic-fsm", "torchrun"], help="one side alone")
+    parser.add_argument("--only", choices=SIDES, help="one side alone")
     parser.add_argument("--ours", default=str(programs / "elastic-fsm"), metavar="COMMAND")
     parser.add_argument("--torchrun", default=str(programs / "torchrun"), metavar="COMMAND")
     parser.add_argument("--timeout", type=float, default=120, help="for any one wait, seconds")
@@ -159,9 +171,10 @@ def parse(description: str | None, arguments: Sequence[str] | None = None) -> Op
 
 
 def compare(measurements: Sequence[Measurement], description: str | None) -> int:
-    """Measure both sides in turns and print the table: the whole of every script here."""
+    """Measure the sides in turns and print the table: the whole of every script here."""
     options = parse(description)
-    sides = [Side("elastic-fsm", options.ours), Side("torchrun", options.torchrun)]
+    bare = f"{sys.executable} {HERE / 'bare.py'}"
+    sides = list(map(Side, SIDES, (options.ours, options.torchrun, bare)))
     sides = [side for side in sides if options.only in (None, side.name)]
     results: Results = {}
     for side in sides:  # once, uncounted, to fill the caches
@@ -181,6 +194,6 @@ def compare(measurements: Sequence[Measurement], description: str | None) -> int
     )
     rows = [row for measurement in measurements for row in measurement.rows]
     print(table(rows, results, options))
-    wanted = options.repeat * len(sides) * len(rows)
+    wanted = options.repeat * sum(len(m.choose(sides)) * len(m.rows) for m in measurements)
     taken = sum(len(values) for row in results.values() for values in row.values())
     return 0 if taken == wanted else 1

@@ -18,6 +18,7 @@ MEASUREMENT = Measurement(
     "launch",
     measure,
     (Row("launch", "command start to last worker running", "s", at_most_of_torchrun=0.23),),
+    with_bare_loop=True,
 )
 
 if __name__ == "__main__":

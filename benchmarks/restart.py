@@ -20,6 +20,7 @@ MEASUREMENT = Measurement(
     "restart",
     measure,
     (Row("restart", "failure to last restarted worker running", "ms", at_most_of_torchrun=0.2),),
+    with_bare_loop=True,
 )
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ MEASUREMENT = Measurement(
     "signalled",
     measure,
     (Row("signalled", "worker exit to last peer signalled", "ms", at_most=2.0),),
+    with_bare_loop=True,
 )
 
 if __name__ == "__main__":
