@@ -5,10 +5,11 @@
 
 Two kinds are measured, with 8 workers, each through the real ``Agent.handle`` into a file: events
 that change nothing, and those of whole restarts, where the time that actions take (here: planning
-the next start) is left out. The records are counted and not kept, as in a real run. It is processor
-time, and the best of many short rounds is taken, for all else that runs on the machine only ever
-makes it slower. How fast the machine is today tell the bare libraries: one step of ``transitions``,
-one such record through ``json``, one write.
+the next start) is left out. The records are counted and not kept, as in a real run. The best of
+many short rounds is taken, for all else that runs on the machine only ever makes it slower.
+
+How fast the machine is today tell the bare libraries: one step of ``transitions``, one such record
+through ``json``, one write.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ def in_healthy(events: int, folder: Path) -> tuple[float, int]:
     until_healthy(run)
     count = Count(run)
     event = Event("signal_received", {"signal": "SIGUSR1"})
-    begin = time.process_time()
+    begin = time.perf_counter()
     for _ in range(events):
         run.agent.handle(event)
-    took = time.process_time() - begin
+    took = time.perf_counter() - begin
     run.agent.close()
     run.loop.close()
     return took, count.records
@@ -95,14 +96,14 @@ class Watch:
         run.agent.handle, run.agent._run_actions = self.handle, self.actions
 
     def handle(self, event: Event) -> None:
-        begin = time.process_time()
+        begin = time.perf_counter()
         self._handle(event)
-        self.seconds += time.process_time() - begin
+        self.seconds += time.perf_counter() - begin
 
     def actions(self, *arguments: object) -> None:
-        begin = time.process_time()
+        begin = time.perf_counter()
         self._actions(*arguments)
-        self.seconds -= time.process_time() - begin
+        self.seconds -= time.perf_counter() - begin
 
 
 def bare(events: int, folder: Path) -> tuple[float, int]:
@@ -117,11 +118,11 @@ def bare(events: int, folder: Path) -> tuple[float, int]:
     in_healthy(1, folder)
     record = json.loads((folder / "healthy.jsonl").read_bytes().splitlines()[-1])
     with (folder / "bare.jsonl").open("wb", buffering=0) as file:
-        begin = time.process_time()
+        begin = time.perf_counter()
         for number in range(events):
             model.signal_received(number)
             file.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
-        return time.process_time() - begin, events
+        return time.perf_counter() - begin, events
 
 
 def best(measure: Callable[[int, Path], tuple[float, int]], events: int) -> float:

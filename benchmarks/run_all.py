@@ -1,6 +1,6 @@
 """All measurements against torchrun, and the table for docs/benchmarks.md.
 
-    python benchmarks/run_all.py                      # about ten minutes
+    python benchmarks/run_all.py                      # a quarter of an hour
     python benchmarks/run_all.py --quick              # about two
     python benchmarks/run_all.py --only torchrun
     python benchmarks/run_all.py --json values.json > table.md

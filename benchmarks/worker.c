@@ -6,6 +6,9 @@
  *   worker lines     write BENCH_LINES lines of 100 bytes to standard output, pausing for
  *                    BENCH_PAUSE_US after every 400
  *
+ * A worker that was stopped ends BENCH_LINGER_MS later (0): on a few cores the ends of the first
+ * would keep the last from hearing their signal.
+ *
  * Each writes time stamps (CLOCK_MONOTONIC) to the named pipe BENCH_STAMPS, a line at a time:
  * what, number of the start, local rank, pid, nanoseconds. A line is shorter than PIPE_BUF, so
  * the workers' lines do not mix.
@@ -49,6 +52,7 @@ static void wait_for_stop(long milliseconds) {
     if (sigtimedwait(&stop, NULL, milliseconds < 0 ? NULL : &limit) == SIGTERM) {
         long long when = now();
         report("stopped", when);
+        usleep(number("BENCH_LINGER_MS", 0) * 1000);
         _exit(128 + SIGTERM);
     }
 }

@@ -222,11 +222,8 @@ class WorkerGroup:
     @property
     def alive(self) -> tuple[int, ...]:
         """Local ranks that started and have not ended."""
-        return tuple(
-            worker.local_rank
-            for worker in self.workers
-            if worker.id is not None and worker.local_rank not in self.exits
-        )
+        started = [worker.local_rank for worker in self.workers if worker.id is not None]
+        return tuple([rank for rank in started if rank not in self.exits])
 
 
 @dataclass
