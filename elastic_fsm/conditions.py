@@ -84,11 +84,14 @@ def signal_in(event: Event, facts: Facts, signals: Sequence[str]) -> bool:
 def ended_by(event: Event, facts: Facts, signals: Sequence[str]) -> bool:
     """A worker died of one of these signals, and it was not the agent that sent it.
 
-    A worker that catches the signal and exits with 128 + n, as shells and many programs do,
-    counts too.
+    A worker that catches the signal counts too: when it exits with 128 + n, as shells and many
+    programs do, and, as far as the launcher knows of handlers, with any other code. A handler for
+    SIGINT tells nothing: every Python program has one.
     """
     numbers = {128 + signal.Signals[name] for name in signals}
-    return any(shell_code(code) in numbers for code in facts.failures.values())
+    if any(shell_code(code) in numbers for code in facts.failures.values()):
+        return True
+    return any(name in signals for name in event.data.get("caught", ()) if name != "SIGINT")
 
 
 @condition(check=_check_exit_codes)

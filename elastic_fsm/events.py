@@ -58,7 +58,11 @@ CATALOGUE: Mapping[str, EventType] = {
             "A worker did not come back within the time that it, or its agent, had set: "
             "local_rank, pid, scope, after (seconds), signal (name, empty: it is not ended).",
         ),
-        EventType("workers_stopped", "The answer to a stop: no worker of this node is left."),
+        EventType(
+            "workers_stopped",
+            "The answer to a stop: no worker of this node is left: caught (names of the signals "
+            "that workers had handlers for which failed by themselves).",
+        ),
         EventType("workers_stuck", "Even SIGKILL did not end these: pids."),
         EventType("barrier_passed", "All nodes are done."),
         EventType("signal_received", "The agent was sent a signal: signal (name).", notice=True),

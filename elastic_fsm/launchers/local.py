@@ -207,13 +207,14 @@ class SubprocessLauncher(Launcher):
     def _new_stop(self, on_stuck: Any = None) -> Stop:
         def done(stuck: list[int]) -> None:
             self._stop = None
+            caught = {name for each in self._processes.values() for name in each.caught()}
             self._reap()
             if on_stuck is not None:
                 on_stuck(stuck)
             elif stuck:
                 self._post("workers_stuck", pids=stuck)
             else:
-                self._post("workers_stopped")
+                self._post("workers_stopped", caught=sorted(caught))
 
         self._strays.look_below(self._processes)
         return Stop(

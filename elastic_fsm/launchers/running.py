@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from elastic_fsm.launchers.oom import explain_sigkill, oom_kills
+from elastic_fsm.launchers.procfs import caught_by
 from elastic_fsm.launchers.stopping import signal_group
 
 if TYPE_CHECKING:
@@ -53,6 +54,14 @@ class Running:
         self._told = name
         self._told_why = why or _ASKED_FOR
         signal_group(self.child.pid, signal.Signals[name])
+
+    def caught(self) -> list[str]:
+        """Signals that may be why it failed: it had handlers for them. To be asked before it is
+        reaped; one that was stopped, or that says of which signal it died, caught none."""
+        if self.stopped_by_agent or not self.exit_code or self.exit_code < 0:
+            return []
+        numbers = caught_by(self.child.pid)
+        return [known.name for known in signal.Signals if known in numbers]
 
     def explain(self, exit_code: int, oom_kills_before: int | None) -> str:
         """Where a deadly signal may have come from, or why an exit code means nothing."""

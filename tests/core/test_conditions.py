@@ -83,6 +83,15 @@ def test_ended_by(facts, held):
 
 
 @pytest.mark.parametrize(
+    ("caught", "held"), [(["SIGTERM"], True), (["SIGINT", "SIGUSR1"], False), ([], False)]
+)
+def test_ended_by_a_signal_that_was_caught(caught, held):
+    """Python has a handler for SIGINT in every program, so that says nothing."""
+    event = Event("workers_stopped", {"caught": caught})
+    assert ended_by(event, exits(3, r0=1), ["SIGTERM", "SIGINT"]) is held
+
+
+@pytest.mark.parametrize(
     ("facts", "codes", "held"),
     [
         (exits(3, r0=75), [75], True),

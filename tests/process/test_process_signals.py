@@ -277,10 +277,13 @@ def test_two_stops_close_together_do_not_cut_the_grace(scene):
     assert stopped["exit_code"] == 0
 
 
-def test_a_stop_that_workers_catch_and_report(scene):
-    """Shells and many programs catch the signal and exit with 128 + n."""
-    script = "trap 'exit 143' TERM; " + AT_GATE
-    run = scene.start("stop.window=10m", "spec.max_restarts=3", "-n", "2", "--", "sh", "-c", script)
+@pytest.mark.parametrize("code", [143, 1])
+@pytest.mark.parametrize("budget", [0, 3])
+def test_a_stop_that_workers_catch_and_report(scene, code, budget):
+    """Shells and many programs catch the signal and exit with 128 + n, training scripts with 1."""
+    script = f"trap 'exit {code}' TERM; " + AT_GATE
+    budget = f"spec.max_restarts={budget}"
+    run = scene.start("stop.window=10m", budget, "-n", "2", "--", "sh", "-c", script)
     pids = [int(line) for line in scene.bell.wait(2)]
     run.enters("HEALTHY")
     scene.kill(pids, "SIGTERM")
