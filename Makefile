@@ -52,9 +52,9 @@ test-half-1 test-half-2: test-half-%: $(VENV)/.test $(XSTATE)
 	$(MAKE) test PYTEST_ARGS="--share $*/2 $(PYTEST_ARGS)"
 
 # There is one torch build only, so its tests are left out. Of the others each Python takes a
-# third: what depends on the Python is in many tests. `make test-3.12 SHARE=1/1` runs them all.
-test-3.12: SHARE ?= 1/3
-test-3.13: SHARE ?= 2/3
+# quarter: what depends on the Python is in many tests. `make test-3.12 SHARE=1/1` runs them all.
+test-3.12: SHARE ?= 1/4
+test-3.13: SHARE ?= 2/4
 test-3.12 test-3.13: test-%: $(XSTATE)
 	@python=; for candidate in python$* $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$*.*/bin/python; do \
 	  if $$candidate -c '' 2>/dev/null; then python=$$candidate; fi; \

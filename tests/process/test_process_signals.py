@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import shlex
 import signal
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -287,6 +289,17 @@ def test_a_stop_that_workers_catch_and_report(scene, code, budget):
     pids = [int(line) for line in scene.bell.wait(2)]
     run.enters("HEALTHY")
     scene.kill(pids, "SIGTERM")
+    run.enters("DOUBTING")
+    run.signal("SIGTERM")
+    check_stopped(run, "SIGTERM")
+
+
+def test_a_machine_that_doubts_every_failure(scene):
+    """As docs/running.md has it, for what ends as if it had caught nothing: Python does."""
+    page = (Path(__file__).parents[2] / "docs" / "running.md").read_text()
+    (command,) = re.findall(r"elastic-fsm run (.*suspect.*) train.py", page)
+    words = ["stop.window=10m", "spec.max_restarts=3", "-n", "2"]
+    run = scene.start(*words, *command.split(), "--", "sh", "-c", "exit 1")
     run.enters("DOUBTING")
     run.signal("SIGTERM")
     check_stopped(run, "SIGTERM")
