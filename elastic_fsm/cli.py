@@ -101,11 +101,11 @@ def run_command_line(argv: Sequence[str]) -> int:
         _say("elastic-fsm: interrupted")
         return 130
     except OSError as error:  # no current folder, no more processes, a closed or full console
-        _say(f"elastic-fsm: {_NO_FOLDER if _is_nowhere(error) else shortened(str(error))}")
+        _say(_why(error, argv))
         _silence(1)
         return 2
     except BadInput as error:
-        _say(_one_screen(error))
+        _say(_one_screen(error, argv))
         machine = any(problem.path.startswith("machine.") for problem in error.problems)
         if machine and argv[0] == "run":
             _say("elastic-fsm check, with the same overrides, looks through all that can happen")
@@ -143,10 +143,26 @@ def _dispatch(argv: Sequence[str]) -> int:
     return _VERBS[verb](rest)
 
 
-def _one_screen(error: BadInput) -> str:
-    count = len(error.problems)
-    head = "elastic-fsm: nothing was started" + (f"; {count} problems" if count > 1 else "")
-    return "\n".join([f"{head}:", *(f"  {problem}" for problem in error.problems)])
+def _why(error: OSError, argv: Sequence[str]) -> str:
+    if _is_nowhere(error):
+        return f"elastic-fsm: {_NO_FOLDER}"
+    if error.filename is None or _starts(argv):
+        return f"elastic-fsm: {shortened(str(error))}"
+    # A place that was named: one whose name is too long, say.
+    finding = BadInput.of(error.strerror or str(error), where=str(error.filename))
+    return _one_screen(finding, argv)
+
+
+def _one_screen(error: BadInput, argv: Sequence[str]) -> str:
+    head = ["elastic-fsm: nothing was started" if _starts(argv) else f"elastic-fsm {argv[0]}"]
+    if len(error.problems) > 1:
+        head.append(f"{len(error.problems)} problems")
+    return "\n".join(["; ".join(head) + ":", *(f"  {text}" for text in error.texts())])
+
+
+def _starts(argv: Sequence[str]) -> bool:
+    """Whether somebody may expect that something was started; of an unknown verb, too."""
+    return not argv or argv[0] not in _ONLY_TELLING
 
 
 def _run(argv: Sequence[str]) -> int:
@@ -259,6 +275,7 @@ def _prepare(words: Words, *plugin_folders: Path) -> Prepared:
     )
 
 
+_ONLY_TELLING = ("config", "graph", "simulate", "check", "explain", "status", "replay")
 _VERBS: dict[str, Callable[[Sequence[str]], int]] = {
     "run": _run,
     "config": _config,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.launchers.choice import is_found
-from elastic_fsm.problems import Problem, closest
+from elastic_fsm.problems import Problem, closest, listed
 from elastic_fsm.shebang import fault_of_first_line, fault_of_place, is_program
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _no_file(entrypoint: str, path: Path, beside: Iterable[Path]) -> Problem:
 def _check_script(script: str, path: Path) -> Iterator[Problem]:
     if path.is_dir():
         inside = sorted(str(Path(script, entry.name)) for entry in path.glob("*.py"))
-        fix = f"name the script in it: {', '.join(inside)}" if inside else "name a file"
+        fix = f"name the script in it: {listed(inside)}" if inside else "name a file"
         yield Problem(f"{script!r} is a folder, not a script", path="spec.entrypoint", fix=fix)
     elif not os.path.exists(path):
         yield _no_file(script, path, beside=path.parent.glob("*.py"))

@@ -19,6 +19,7 @@ from typing import Any
 
 from elastic_fsm.journal_line import is_as_written
 from elastic_fsm.journal_shape import fault_of_header, fault_of_record
+from elastic_fsm.narration import counted
 from elastic_fsm.problems import BadInput
 from elastic_fsm.tally import FORMAT, Tally
 
@@ -82,7 +83,7 @@ class JournalFile:
             more = len(self.damaged) - _NAMED
             said.append(
                 f"left out, for it cannot be used: {'; '.join(self.damaged[:_NAMED])}"
-                + (f"; and {more} more lines" if more > 0 else "")
+                + (f"; and {counted(more, 'more line')}" if more > 0 else "")
             )
         return said
 
@@ -105,12 +106,19 @@ def read_journal(path: Path) -> JournalFile:
     parts = [part for part in map(_read_part, earlier) if part]
     parts += [current] if current else []
     if not parts:
-        raise BadInput.of(
-            f"there is no journal: {newest}",
-            where="command line",
-            fix="give the folder of a run, as in elastic_runs/latest",
-        )
+        raise _without_header(newest)
     return _join(newest, parts)
+
+
+def _without_header(newest: Path) -> BadInput:
+    if newest.exists() or _rotated(newest):
+        what = "the journal has no header: its agent died in its first moment, or has just begun"
+        return BadInput.of(what, where=str(newest), fix="to see which: elastic-fsm status")
+    return BadInput.of(
+        f"there is no journal: {newest}",
+        where="command line",
+        fix="give the folder of a run, as in elastic_runs/latest",
+    )
 
 
 def find_run(path: Path | None = None) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from elastic_fsm.logs.console import Console
 from elastic_fsm.outputs import make_files
 from elastic_fsm.preparing import prepare, preview
 from elastic_fsm.rendezvous.choice import is_standalone
-from elastic_fsm.rundir import cannot_be_written, open_agent_dir, open_run_dir
+from elastic_fsm.rundir import open_agent_dir, open_run_dir
 from elastic_fsm.runtime import open_runtime
 from elastic_fsm.session import PATIENCE, Session
 from elastic_fsm.watchdogs import check_environment
@@ -67,7 +68,6 @@ def execute(
             # The folder comes last: see `runtime`.
             folder = _open_folder(prepared, shares_run_id=shares_run_id)
             opened.callback(folder.release)
-            _make_first_files(prepared, folder)
             session = Session(prepared, folder, console, injected)
             result, show_report = session.run(runtime)
             decided(result.exit_code, PATIENCE)
@@ -80,20 +80,19 @@ def _open_folder(prepared: Prepared, *, shares_run_id: bool) -> RunDir:
     values = prepared.values
     shares_run_id = shares_run_id or not is_standalone(values["rendezvous"])
     open_dir = open_agent_dir if shares_run_id else open_run_dir
-    return open_dir(Path(values["run_dir"]), prepared.run_id, prepared.host)
+    first_files = partial(_make_first_files, prepared)
+    return open_dir(Path(values["run_dir"]), prepared.run_id, prepared.host, first_files)
 
 
 def _start(console: Console) -> None:
     try:
         console.start()
     except RuntimeError as error:  # no more threads for this user
-        raise OSError(errno.EAGAIN, str(error)) from error
+        what = f"the thread that writes to the console cannot be started: {error}"
+        raise OSError(errno.EAGAIN, what) from error
 
 
 def _make_first_files(prepared: Prepared, folder: RunDir) -> None:
     """Before anything starts: on a full disk the first attempt would fail for want of its logs."""
-    try:
-        folder.config.write_text(prepared.composed.to_yaml(), encoding="utf-8")
-        make_files(preview(prepared, folder.first_attempt, node_dir=folder.node))
-    except OSError as error:
-        raise cannot_be_written(error, folder.config) from error
+    folder.unfinished_config.write_text(prepared.composed.to_yaml(), encoding="utf-8")
+    make_files(preview(prepared, folder.first_attempt, node_dir=folder.node))

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["BadInput", "Problem", "closest", "cut", "did_you_mean", "error_text", "shortened"]
+__all__ = [
+    "BadInput",
+    "Problem",
+    "closest",
+    "cut",
+    "did_you_mean",
+    "error_text",
+    "listed",
+    "shortened",
+]
 
 
 class Problem(NamedTuple):
@@ -34,10 +43,10 @@ class Problem(NamedTuple):
         return cls(what, path=path, fix=fix, where=where)
 
     def __str__(self) -> str:
-        what, path, fix, where = map(shortened, self)
-        place = ": ".join(part for part in (where, path) if part)
+        place = ": ".join(shortened(part) for part in (self.where, self.path) if part)
+        what = shortened(self.what)
         text = f"{place}: {what}" if place else what
-        return f"{text}\n    {fix}" if fix else text
+        return f"{text}\n    {self.fix}" if self.fix else text  # whole: it may be there to be typed
 
 
 class BadInput(Exception):
@@ -46,7 +55,13 @@ class BadInput(Exception):
     def __init__(self, problems: Iterable[Problem]) -> None:
         assert not isinstance(problems, Problem), "a tuple too: say BadInput([problem])"
         self.problems: Sequence[Problem] = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+        super().__init__("\n".join(self.texts()))
+
+    def texts(self) -> list[str]:
+        """The first findings, each as text, and how many there are beside them."""
+        more = len(self.problems) - _MOST_TOLD
+        first = [str(problem) for problem in self.problems[:_MOST_TOLD]]
+        return [*first, f"and {more} more"] if more > 0 else first
 
     @classmethod
     def of(cls, what: str, *, path: str = "", fix: str = "", where: str = "") -> BadInput:
@@ -54,18 +69,23 @@ class BadInput(Exception):
         return cls([Problem(what, path=path, fix=fix, where=where)])
 
 
+_MOST_TOLD = 20
+"""Findings: more would be of the same kind, or follow from the first ones."""
 _MOST_SHOWN = 500
-"""Characters of each part of a finding: room for a list of names, and for all four on a screen."""
+"""Characters of each part of a finding: all of them fit on a screen."""
+_MOST_NAMES = 40
 
 
 def shortened(text: str) -> str:
-    """A key or a path of thousands of characters is known by its beginning and its end."""
+    """For whole texts: a key or a path of thousands of characters is known by its beginning and
+    its end. See :func:`cut` for a value within a sentence, and :func:`listed` for many names."""
     half = _MOST_SHOWN // 2
     return text if len(text) <= _MOST_SHOWN else f"{text[:half]}…{text[-half:]}"
 
 
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 80
+_REPR.fillvalue = "…"
 
 
 def error_text(error: BaseException) -> str:
@@ -78,8 +98,16 @@ def error_text(error: BaseException) -> str:
 
 
 def cut(value: object) -> str:
-    """A value of the user's in a sentence: its ``repr``, and of a large one only the outside."""
+    """For a value of the user's in a sentence: its ``repr``, and of a large one only the outside,
+    80 characters. See :func:`shortened` for whole texts."""
     return _REPR.repr(value)
+
+
+def listed(names: Sequence[str]) -> str:
+    """``a, b``; of a long list the beginning, and how many there are beside it."""
+    more = len(names) - _MOST_NAMES
+    text = ", ".join(names[:_MOST_NAMES])
+    return f"{text} and {more} more" if more > 0 else text
 
 
 _LONGEST = 100
@@ -102,4 +130,4 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     names = sorted(set(known))
     if meant := closest(word, names):
         return f"did you mean {meant!r}?"
-    return f"known: {', '.join(names)}" if names else ""
+    return f"known: {listed(names)}" if names else ""

@@ -154,8 +154,9 @@ class _Reader:
             return False
         good = isinstance(name, str) and name.isidentifier()
         if not good:
+            said = cut(name) if isinstance(name, str) else _shown(name)
             self.report(
-                f"{_shown(name)} cannot be a name",
+                f"{said} cannot be a name",
                 key=key,
                 fix="use letters, digits and _; quote on, off, yes, no and null",
             )

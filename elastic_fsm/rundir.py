@@ -20,12 +20,12 @@ from elastic_fsm.lockfile import lock
 from elastic_fsm.problems import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 __all__ = [
     "InUse",
     "RunDir",
-    "cannot_be_written",
     "new_run_id",
     "node_name",
     "open_agent_dir",
@@ -74,33 +74,54 @@ class RunDir:
         """The resolved configuration, secrets masked."""
         return self.node / "run.yaml"
 
+    @property
+    def unfinished_config(self) -> Path:
+        """Where it is written while the one of an earlier run is still in its place."""
+        return self.node / "run.yaml.part"
+
     def release(self) -> None:
         """Let another agent use the run id."""
         os.close(self.lock)
 
 
-def open_run_dir(base: Path, run_id: str, node: str) -> RunDir:
+def open_run_dir(
+    base: Path, run_id: str, node: str, first_files: Callable[[RunDir], object] | None = None
+) -> RunDir:
     """Make the folder, or go on in it.
+
+    ``first_files`` makes what a run cannot begin without: the folder of its first attempt, and the
+    configuration at ``unfinished_config``. Only when they are there, what an earlier run has left
+    gets its number; before that, what fails leaves everything as it was.
 
     Raises :class:`BadInput` when it cannot be written or another agent is using it.
     """
     run = base.absolute() / run_id
-    folder = run / node
-    with ExitStack() as held:
+    node_dir = run / node
+    with ExitStack() as undo:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            held_lock = _lock(folder)
-            held.callback(os.close, held_lock)
-            first_attempt = _next_number(folder, "attempt_*", "attempt_")
-            _keep_earlier(folder)
+            missing = [path for path in (node_dir, *node_dir.parents) if not path.exists()]
+            undo.callback(_remove_empty, missing)
+            node_dir.mkdir(parents=True, exist_ok=True)
+            held = _lock(node_dir)
+            undo.callback(os.close, held)
+            folder = RunDir(run, node_dir, _next_number(node_dir, "attempt_*", "attempt_"), held)
+            undo.callback(_remove_made, folder, is_new=node_dir in missing)
+            _write_pid(held)
+            if first_files is not None:
+                first_files(folder)
+            _keep_earlier(node_dir)
+            if first_files is not None:
+                folder.unfinished_config.replace(folder.config)
         except OSError as error:
-            raise cannot_be_written(error, folder) from error
-        held.pop_all()
+            raise _cannot_be_written(error, node_dir) from error
+        undo.pop_all()
     _point_latest(base.absolute(), run_id)
-    return RunDir(run, folder, first_attempt, held_lock)
+    return folder
 
 
-def open_agent_dir(base: Path, run_id: str, node: str) -> RunDir:
+def open_agent_dir(
+    base: Path, run_id: str, node: str, first_files: Callable[[RunDir], object] | None = None
+) -> RunDir:
     """A folder of this agent's own: more than one agent of a run may be on this host.
 
     Raises :class:`BadInput` when none can be written.
@@ -108,17 +129,34 @@ def open_agent_dir(base: Path, run_id: str, node: str) -> RunDir:
     names = itertools.chain([node], (f"{node}.{number}" for number in itertools.count(2)))
     for name in names:
         with suppress(InUse):
-            return open_run_dir(base, run_id, name)
+            return open_run_dir(base, run_id, name, first_files)
     raise AssertionError("there is always another number")
 
 
-def cannot_be_written(error: OSError, folder: Path) -> BadInput:
+def _cannot_be_written(error: OSError, folder: Path) -> BadInput:
     """The finding for a folder that is read-only, full, or no folder at all."""
     return BadInput.of(
         f"the run directory cannot be written: {error.strerror}: {error.filename or folder}",
         path="run_dir",
         fix="choose another place: run_dir=PATH",
     )
+
+
+def _remove_empty(folders: Iterable[Path]) -> None:
+    """Those that were missing, the innermost first; others may have put something there by now."""
+    for folder in folders:
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def _remove_made(folder: RunDir, *, is_new: bool) -> None:
+    """What a run that cannot begin has made so far."""
+    import shutil  # slow to load, and hardly ever needed
+
+    attempt = folder.node / f"attempt_{folder.first_attempt}"
+    shutil.rmtree(folder.node if is_new else attempt, ignore_errors=True)
+    with suppress(OSError):
+        folder.unfinished_config.unlink()
 
 
 def _lock(folder: Path) -> int:
@@ -137,9 +175,11 @@ def _lock(folder: Path) -> int:
         if error.errno not in _NO_LOCKS:
             os.close(descriptor)
             raise
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor
+
+
+def _write_pid(descriptor: int) -> None:
+    os.ftruncate(descriptor, os.write(descriptor, f"{os.getpid()}\n".encode()))
 
 
 def _keep_earlier(folder: Path) -> None:

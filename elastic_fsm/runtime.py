@@ -10,20 +10,20 @@ import signal
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from elastic_fsm.clock import SystemClock
 from elastic_fsm.launchers.choice import make_starter
 from elastic_fsm.launchers.environment import common_environment
 from elastic_fsm.launchers.local import SubprocessLauncher
-from elastic_fsm.loop import Loop
 from elastic_fsm.sources.commands import Commands
 from elastic_fsm.sources.exits import Exits
-from elastic_fsm.sources.signals import Signals
+from elastic_fsm.sources.signals import loop_with_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from elastic_fsm.launchers.starters import Starter
+    from elastic_fsm.loop import Loop
     from elastic_fsm.preparing import Prepared
+    from elastic_fsm.sources.signals import Signals
 
 __all__ = ["Runtime", "open_runtime"]
 
@@ -48,11 +48,7 @@ def open_runtime(
     Raises ``OSError`` where the processes that the launcher needs cannot be started.
     """
     with ExitStack() as opened:
-        loop = Loop(SystemClock())
-        opened.callback(loop.close)
-        signals = Signals(loop, _signal_names(prepared))
-        opened.callback(signals.close)
-        signals.start()
+        loop, signals = opened.enter_context(loop_with_signals(_signal_names(prepared)))
         exits = Exits(loop)
         commands = Commands(loop, exits, say)
         launcher = SubprocessLauncher(
@@ -62,6 +58,7 @@ def open_runtime(
             sole_owner=sole_owner,
             bystanders=commands.pids,
             starter=_starter(prepared, loop, exits, say),
+            say=say,
         )
         opened.callback(launcher.close)
         commands.env.update(launcher.marking)

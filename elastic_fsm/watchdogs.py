@@ -87,12 +87,6 @@ def watchdogs(
     return found
 
 
-def _is_taken(file: str) -> bool:
-    from elastic_fsm.sources.timers import is_taken
-
-    return is_taken(file)
-
-
 def _state_of(pid: int) -> str:
     process = read_stat(pid)
     return process.state if process else ""
@@ -140,13 +134,24 @@ def _problems() -> Iterator[Problem]:
     except ValueError as error:
         yield Problem(str(error), where="environment", fix="0, or to unset it, means for ever")
     yield from _health_problems()
-    file = timer_file()
-    if file and _is_taken(file):
-        yield Problem(
-            f"{file} is in use: another agent reads it, or it is no pipe",
-            where="environment",
-            fix=f"unset {TIMER_FILE}: each agent then has a pipe of its own",
-        )
+    if file := timer_file():
+        yield from _timer_problems(file)
+
+
+def _timer_problems(file: str) -> Iterator[Problem]:
+    from elastic_fsm.sources.timers import is_taken, refuse_unusable
+
+    if is_taken(file):
+        what = f"{file} is in use: another agent reads it, or it is no pipe"
+        fix = f"unset {TIMER_FILE}: each agent then has a pipe of its own"
+        yield Problem(what, where="environment", fix=fix)
+        return
+    try:
+        refuse_unusable(file)
+    except OSError as error:
+        what = f"the pipe {TIMER_FILE}={file} cannot be made: {error.strerror}"
+        fix = f"give {TIMER_FILE} another place, or unset {ENABLE}"
+        yield Problem(what, where="environment", fix=fix)
 
 
 def _health_problems() -> Iterator[Problem]:

@@ -8,6 +8,7 @@ once. ``machine`` is not looked at: its checks are the declaration's own.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import is_dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ _ABOVE_ZERO = ("spec.monitor_interval",)
 _FINITE = {"restart.delay", "stop.window"}
 _POSITIVE = {"stop.kill_timeout"}
 _LONGEST_NAME = 255
+# What moves a cursor or ends a line; NUL is refused everywhere.
+_CONTROLS = re.compile(r"[\x01-\x1f\x7f-\x9f\u2028\u2029]")
 _PREFIX_WORDS = ("role", "rank", "local_rank", "host", "node_rank")
 
 
@@ -202,6 +205,9 @@ def _run(values: dict[str, Any]) -> Iterator[Problem]:
     elif run_id is not None and "/" in run_id:
         fix = "it names one folder; choose the place with run_dir"
         yield Problem(f"{run_id!r} has a slash in it", path="run_id", fix=fix)
+    elif run_id is not None and _CONTROLS.search(run_id):
+        fix = "it stands in lines that are read: leave tabs, ends of lines and the like out"
+        yield Problem(f"{run_id!r} has control characters in it", path="run_id", fix=fix)
 
 
 def _workers(values: dict[str, Any]) -> Iterator[Problem]:

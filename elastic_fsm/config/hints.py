@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from elastic_fsm.config.schema import field_types
-from elastic_fsm.problems import Problem
+from elastic_fsm.problems import Problem, listed
 
 __all__ = [
     "GROUPS",
@@ -117,7 +117,7 @@ def _closest(key: str) -> str:
     close += _near(key, known, 0.8)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"known: {', '.join(inside)}" if inside else "`elastic-fsm config` lists every key"
+    return f"known: {listed(inside)}" if inside else "`elastic-fsm config` lists every key"
 
 
 def _similar(last: str, keys: list[str], cutoff: float) -> list[str]:

@@ -27,7 +27,7 @@ from elastic_fsm.config.sources import options
 from elastic_fsm.config.tree import index
 from elastic_fsm.config.verbatim import encode
 from elastic_fsm.config.yamlfile import FEWER_DIGITS, TOO_LONG, parse_flow
-from elastic_fsm.problems import BadInput, Problem, cut, did_you_mean
+from elastic_fsm.problems import BadInput, Problem, cut, did_you_mean, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -92,7 +92,7 @@ class CommandLine:
         if key in GROUPS:
             return self._group(sign, key, value)
         if key == "machine" or key.startswith("machine."):
-            return _parse("~" if sign else "++", key, rest) if sign == "~" else _force(key, value)
+            return _parse("~", key, rest) if sign == "~" else _force(key, value)
         if self.repo.group_exists(key):
             # A group of the user's own, beside the job file; Hydra knows no `++` there.
             return _parse(sign[:1], key, rest)
@@ -120,7 +120,7 @@ def no_option(group: str, value: str, known: list[str], *, where: str = "") -> P
     """The finding for a file that a group does not have."""
     hint = did_you_mean(value, known)
     if hint.startswith("did"):
-        hint += f"  ({group} has: {', '.join(known)})"
+        hint += f"  ({group} has: {listed(known)})"
     elif group == "machine":
         hint += "; one of your own stands beside the job file: -c job.yaml"
     return Problem(f"there is no {group} called {value!r}", path=group, where=where, fix=hint)

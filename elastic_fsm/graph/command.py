@@ -79,8 +79,15 @@ def _composed(overrides: Sequence[str], words: GraphWords) -> Diagram:
     except BadInput as error:
         raise BadInput(map(composed.locate, error.problems)) from error
     chosen = [word for word in overrides if re.fullmatch(r"machine=\w+", word)]
-    default = words.job_file.stem if words.job_file else "elastic"
-    return diagram_of(spec, chosen[-1].removeprefix("machine=") if chosen else default)
+    name = chosen[-1].removeprefix("machine=") if chosen else _name(words.job_file)
+    return diagram_of(spec, name)
+
+
+def _name(job_file: Path | None) -> str:
+    """Of a machine that no word names; a pipe's name says nothing."""
+    if job_file is None:
+        return "elastic"
+    return job_file.stem if job_file.is_file() else "machine"
 
 
 def _drawing_of_run(words: GraphWords) -> Drawing:

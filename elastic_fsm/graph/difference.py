@@ -42,7 +42,7 @@ def compare(old: Diagram, new: Diagram) -> Difference:
     layer = Layer(
         nodes=_node_marks(old, new),
         arrows=_arrow_marks(both, old, set(gone)),
-        title=f"from {old.name} to {new.name}: green is added, red is gone",
+        title=f"from {old.name} to {new.name}: green is added or changed, red is gone",
     )
     return Difference(both, layer, "\n".join(_lines(old, new, changed)) + "\n")
 

@@ -7,6 +7,9 @@ share one line, their labels stacked; internal transitions are small print in th
 A label is a node in the middle of its line. The label of an edge ``dot`` may lay across the border
 of a box, or into one that has nothing to do with it; a node it keeps clear of boxes, of other
 labels and of lines.
+
+The names of nodes that are no states, ``*``, ``any`` and ``A -> B``, cannot be those of states,
+which are identifiers and never ``any``.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from elastic_fsm.graph.palette import GROUPS, MIXED, PAPER, Colours
 from elastic_fsm.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from elastic_fsm.graph.model import Arrow, Diagram, Layer, Mark, Node
 
@@ -46,6 +49,7 @@ class _Writer:
         self.diagram = diagram
         self.layer = layer
         self.boxes = {f"cluster_{number}": box for number, box in enumerate(self._boxes())}
+        self.box_of = {node.name: box for box, nodes in self.boxes.items() for node in nodes}
         self.leading_back = diagram.leading_back()
 
     def lines(self) -> list[str]:
@@ -89,12 +93,10 @@ class _Writer:
 
     def _group(self, box: str, title: str, nodes: list[Node]) -> list[str]:
         ground, border = GROUPS.get(title, MIXED)
-        # Arrows leave upwards to the left and at the ends; there the title would be crossed.
-        place = "c" if len(nodes) > 2 else "r"
         return [
             f"  subgraph {box} {{",
-            f'    label=<<font color="{Colours.QUIET_TEXT}">{escape(title)}</font>>; '
-            f"labeljust={place}; "
+            # On the right fewest arrows cross the title: they leave upwards to the left.
+            f'    label=<<font color="{Colours.QUIET_TEXT}">{escape(title)}</font>>; labeljust=r; '
             f'fontsize=11; style="rounded,filled"; fillcolor="{ground}"; color="{border}"; '
             "margin=10;",
             *(f"    {self._node(node)}" for node in nodes),
@@ -157,20 +159,18 @@ class _Writer:
     def _label(self, name: str, arrows: list[Arrow]) -> str:
         """In a box when both its ends are, else outside of all."""
         label = f"{name} [label={_table(map(self._label_row, arrows))}, {_LABEL_STYLE}];"
-        ends = {arrows[0].source, arrows[0].target}
-        for box, nodes in self.boxes.items():
-            if ends <= {node.name for node in nodes}:
-                return f"subgraph {box} {{ {label} }}"
-        return label
+        box, other = (self.box_of.get(end) for end in (arrows[0].source, arrows[0].target))
+        return f"subgraph {box} {{ {label} }}" if box and box == other else label
 
     def _line_style(self, arrows: list[Arrow]) -> str:
         first = arrows[0]
-        style = ""
-        if first.source == "any":
-            style = f', style=dashed, color="{Colours.ANY}"'
-        elif self.diagram.on_road(first.source, first.target) and not self.layer:
-            style = f', color="{Colours.ROAD}", penwidth=2.4, arrowsize=0.9'
-        return style + _LINE_STYLES[_loudest([self._mark(arrow) for arrow in arrows])]
+        from_any = first.source == "any"
+        dashed = ", style=dashed" if from_any else ""
+        if style := _LINE_STYLES.get(_loudest([self._mark(arrow) for arrow in arrows])):
+            return dashed + style
+        if self.diagram.on_road(first.source, first.target) and not self.layer:
+            return f', color="{Colours.ROAD}", penwidth=2.4, arrowsize=0.9'
+        return f'{dashed}, color="{Colours.ANY}"' if from_any else ""
 
     def _mark(self, arrow: Arrow) -> Mark | None:
         return self.layer.of_arrow(arrow) if self.layer else None
@@ -184,12 +184,12 @@ class _Writer:
         stay = "stay on " if edge.internal else ""
         note = f" {mark.note}" if mark and mark.note else ""
         # In one piece: a browser's letters may be wider than those that the layout is made for.
-        name = f"{stay}<b>{escape(edge.trigger + note)}</b>"
-        parts = [f'<font color="{loud}">{name}</font>']
+        title = f"{stay}<b>{escape(edge.trigger + note)}</b>"
+        parts = [f'<font color="{loud}">{title}</font>']
         if arrow.delay:
             parts.append(f'<font color="{color}">after {escape(arrow.delay)}</font>')
         if edge.guards:
-            lines = "[{}]".format("\nand ".join(edge.guards)).splitlines()
+            lines = _in_brackets(edge.guards)
             parts += [f'<font color="{guard}">{escape(line)}</font>' for line in lines]
         parts += [f'<font color="{action}">/ {escape(name)}</font>' for name in edge.actions]
         return "".join(
@@ -198,14 +198,12 @@ class _Writer:
 
 
 _LABEL_STYLE = 'shape=plaintext, style="", width=0, height=0, margin="0.05,0.03"'
-_LINE_STYLES = {
-    None: "",
+_LINE_STYLES: dict[Look | None, str] = {
     Look.LAST: f', color="{Colours.LAST}", penwidth=3.2, arrowsize=1',
     Look.VISITED: f', color="{Colours.TAKEN}", penwidth=2, arrowsize=0.9',
     Look.ADDED: f', color="{Colours.ADDED}", penwidth=2.2, arrowsize=0.9',
     Look.REMOVED: f', color="{Colours.REMOVED}", penwidth=1.6, style=dashed',
     Look.FAINT: f', color="{Colours.FAINT}"',
-    Look.CURRENT: "",
 }
 _ROW_COLOURS = {
     Look.LAST: Colours.LAST,
@@ -222,6 +220,12 @@ _NODE_STYLES = {
     Look.FAINT: f', color="{Colours.FAINT}"',
     Look.ADDED: f', color="{Colours.ADDED}", penwidth=2.4',
     Look.REMOVED: f', color="{Colours.REMOVED}", style="rounded,filled,dashed", penwidth=1.6',
+}
+_NODE_TEXT = {
+    Look.CURRENT: Colours.CURRENT_TEXT,
+    Look.FAINT: Colours.FAINT_TEXT,
+    Look.ADDED: Colours.ADDED,
+    Look.REMOVED: Colours.REMOVED,
 }
 
 
@@ -243,13 +247,18 @@ def _node_style(mark: Mark | None) -> str:
 
 def _text_colours(mark: Mark | None) -> tuple[str, str, str]:
     """Of a state's name, its small print and its actions."""
-    one = {
-        Look.CURRENT: Colours.CURRENT_TEXT,
-        Look.FAINT: Colours.FAINT_TEXT,
-        Look.ADDED: Colours.ADDED,
-        Look.REMOVED: Colours.REMOVED,
-    }.get(mark.look if mark else Look.VISITED)
-    return (one, one, one) if one else (Colours.TEXT, Colours.QUIET_TEXT, Colours.ACTION)
+    if mark and mark.look in _NODE_TEXT:
+        one = _NODE_TEXT[mark.look]
+        return one, one, one
+    return Colours.TEXT, Colours.QUIET_TEXT, Colours.ACTION
+
+
+def _in_brackets(guards: Sequence[str]) -> list[str]:
+    """A line for each."""
+    lines = [guards[0], *(f"and {guard}" for guard in guards[1:])]
+    lines[0] = f"[{lines[0]}"
+    lines[-1] += "]"
+    return lines
 
 
 def _row(text: str, *, color: str, size: int = 10) -> str:

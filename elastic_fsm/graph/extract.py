@@ -3,7 +3,8 @@
 Two things are worked out that the declaration does not say in so many words. A state without a
 ``worker_state`` shows what was shown before, which depends on the way into it: all that it can
 be is collected along the arrows. And the main road is the shortest way to where workers are
-healthy and from there to the end with exit code 0, because that is what a run is for.
+healthy and from there to the end with exit code 0, because that is what a run is for; over what
+can happen in any state it leads only where nothing else does.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from elastic_fsm.graph.model import Call, Diagram, Edge, Node
 from elastic_fsm.group import WorkerState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from elastic_fsm.declaration import MachineSpec, StateSpec, TransitionSpec, Use
 
@@ -97,12 +98,16 @@ def _shown(spec: MachineSpec, edges: Iterable[Edge]) -> dict[str, tuple[str, ...
     return {name: tuple(sorted(values, key=order.index)) for name, values in shown.items()}
 
 
-def _main_road(spec: MachineSpec, edges: Iterable[Edge]) -> tuple[str, ...]:
-    ways = _ways(edges)
+def _main_road(spec: MachineSpec, edges: Collection[Edge]) -> tuple[str, ...]:
     states = spec.states
-    to_work = _shortest(ways, spec.initial, lambda s: states[s].worker_state == "HEALTHY")
-    begin = to_work or (spec.initial,)
-    to_the_end = _shortest(ways, begin[-1], lambda s: states[s].exit_code == 0)
+    named = [(source, edge.target(source)) for edge in edges for source in edge.sources]
+    all_ways = _ways(edges)
+
+    def way(start: str, is_end: Callable[[str], bool]) -> tuple[str, ...]:
+        return _shortest(named, start, is_end) or _shortest(all_ways, start, is_end)
+
+    begin = way(spec.initial, lambda s: states[s].worker_state == "HEALTHY") or (spec.initial,)
+    to_the_end = way(begin[-1], lambda s: states[s].exit_code == 0)
     return (*begin, *to_the_end[1:]) if to_the_end else ()
 
 

@@ -190,20 +190,22 @@ class Diagram:
         found: set[tuple[str, str]] = set()
         seen: set[str] = set()
         for start in (self.road, (self.initial,), *((name,) for name in self.nodes)):
+            # A search in depth. `way` is its stack: the states on the way here, each with those of
+            # its arrows that are still to be followed. The road is put there at once, so that
+            # nothing declared earlier can make it lead back.
             new = self.nodes.keys() - seen
             way = {name: iter(self.leaving(name)) for name in start if name in new}
             seen.update(way)
             while way:
                 here = next(reversed(way))
-                for arrow in way[here]:
-                    if arrow.target in way:
-                        found.add((here, arrow.target))
-                    elif arrow.target not in seen:
-                        seen.add(arrow.target)
-                        way[arrow.target] = iter(self.leaving(arrow.target))
-                        break
-                else:
+                arrow = next(way[here], None)
+                if arrow is None:
                     del way[here]
+                elif arrow.target in way:
+                    found.add((here, arrow.target))
+                elif arrow.target not in seen:
+                    seen.add(arrow.target)
+                    way[arrow.target] = iter(self.leaving(arrow.target))
         return found
 
     def on_road(self, source: str, target: str) -> bool:

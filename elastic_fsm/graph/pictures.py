@@ -42,7 +42,7 @@ def draw(dot: str, kind: str, *, words: str = "") -> bytes | None:
     """A picture of DOT text, ``svg`` or ``png``; None when nothing is there that can draw.
 
     ``words`` are kept in an SVG: the command line that would make it again. Raises
-    :class:`BadInput` when the program fails.
+    :class:`BadInput` when the program fails, or what it made is no picture.
     """
     program = find_program()
     if program is None:
@@ -54,9 +54,24 @@ def draw(dot: str, kind: str, *, words: str = "") -> bytes | None:
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or b""
-        what = f"{program[0]} failed: {said.decode(errors='replace').strip() or error}"
-        raise BadInput.of(what, where="graph", fix="use --format dot for the text alone") from error
+        raise _failed(program, said.decode(errors="replace").strip() or error) from error
+    if not _is_picture(made, kind):
+        raise _failed(program, f"what it wrote is no {kind.upper()}")
     return _finish_svg(made.decode(), dot, words).encode() if kind == "svg" else made
+
+
+def _failed(program: list[str], why: object) -> BadInput:
+    fix = "use --format dot for the text alone"
+    return BadInput.of(f"{program[0]} failed: {why}", where="graph", fix=fix)
+
+
+def _is_picture(made: bytes, kind: str) -> bool:
+    if kind == "png":
+        return made.startswith(b"\x89PNG")
+    try:
+        return re.search("<svg[^>]*>", made.decode()) is not None
+    except UnicodeDecodeError:
+        return False
 
 
 def _finish_svg(svg: str, dot: str, words: str) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from elastic_fsm.machine import Ignored, Step
     from elastic_fsm.registry import Registry
 
-__all__ = ["Difference", "Replayed", "recorded_machine", "replay"]
+__all__ = ["MOST_KEPT", "Difference", "Replayed", "recorded_machine", "replay"]
 
 # What a line says about the machine; the rest of it was given to the machine.
 _SAME_MACHINE = (
@@ -38,6 +38,8 @@ _SAME_MACHINE = (
 # Another machine is free to ask other conditions on the same way.
 _SAME_WAY = ("outcome", "transition", "source", "dest", "entered", "actions", "state")
 _MASK = "***"
+MOST_KEPT = 20
+"""So many differences are kept, since each holds what the machine did: a journal is long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The outcome: every difference, how many lines were compared, and an end before the end."""
+    """The outcome: the first differences, how many there are, how many lines were compared, and
+    an end before the end."""
 
     differences: tuple[Difference, ...]
+    differing: int
     compared: int
     ended_at: int | None = None
     """Index of the record with which the machine came to a final state before the run did."""
@@ -76,18 +80,23 @@ def replay(journal: JournalFile, machine: Machine, *, other: bool = False) -> Re
     run = _Replay(machine, other=other)
     skips = {gap.index: gap.before for gap in journal.gaps}
     differences: list[Difference] = []
+    differing, ended_at = 0, None
     for index, record in enumerate(journal.records):
         if index in skips:
             run.skip_to(skips[index].state, skips[index].visits, skips[index].worker_state)
         fields, computed = run.compare(record)
-        if fields:
+        differing += bool(fields)
+        if fields and len(differences) < MOST_KEPT:
             where = journal.where(index)
             differences.append(Difference(index, where, record, computed, fields))
         if run.machine.state.final and index + 1 < len(journal.records):
             if other:
-                return Replayed(tuple(differences), index + 1, index, run.machine.state.name)
+                ended_at = index
+                break
             run.follow(record)
-    return Replayed(tuple(differences), len(journal.records), None, run.machine.state.name)
+    compared = len(journal.records) if ended_at is None else ended_at + 1
+    end = run.machine.state.name
+    return Replayed(tuple(differences), differing, compared, ended_at, end)
 
 
 class _Replay:

@@ -13,6 +13,7 @@ from elastic_fsm.hindsight.replay import recorded_machine, replay
 from elastic_fsm.hindsight.story import tell_ends
 from elastic_fsm.journal_reader import read_journal
 from elastic_fsm.machine import load_machine
+from elastic_fsm.narration import counted
 from elastic_fsm.plugins import rules_for
 from elastic_fsm.printable import printable
 from elastic_fsm.problems import BadInput
@@ -117,12 +118,13 @@ class _Way:
 
 def _tell_own(journal: JournalFile, outcome: Replayed) -> Iterator[str]:
     if not outcome.differences:
-        yield f"{outcome.compared} lines, no difference: journal and machine agree"
+        yield f"{counted(outcome.compared, 'line')}, no difference: journal and machine agree"
         return
-    yield f"{outcome.compared} lines, of which {len(outcome.differences)} differ; the first:"
-    for difference in outcome.differences[:1]:
-        yield from _difference(difference)
-    for difference in outcome.differences[1:_MOST]:
+    first, *further = outcome.differences
+    told = f"{counted(outcome.compared, 'line')}, {counted(outcome.differing, 'difference')}"
+    yield f"{told}; the first:" if further else f"{told}:"
+    yield from _difference(first)
+    for difference in further:
         fields = ", ".join("checksum" if f == "check" else f for f in difference.fields)
         yield f"also {difference.where}: {fields}"
 
@@ -150,13 +152,14 @@ def _field(name: str, record: Mapping[str, Any], computed: Mapping[str, Any]) ->
 
 def _tell_other(journal: JournalFile, outcome: Replayed) -> Iterator[str]:
     if not outcome.differences:
-        yield f"{outcome.compared} events: this machine would have gone the same way"
+        yield f"{counted(outcome.compared, 'event')}: this machine would have gone the same way"
     else:
         first = outcome.differences[0]
-        yield f"the same way for {first.index} lines; the first difference is {first.where},"
+        same = counted(first.index, "line")
+        yield f"the same way for {same}; the first difference is {first.where},"
         yield f"at {clock(first.recorded['time'])}: {happened(first.recorded)}"
         yield from _both(first)
-        yield from _further(outcome.differences[1:])
+        yield from _further(outcome)
     if outcome.ended_at is not None:
         yield from _early_end(journal, outcome)
     changed = [index for index, record in enumerate(journal.records) if "check" in record]
@@ -177,16 +180,17 @@ def _decided(values: Mapping[str, Any]) -> str:
     return f"  ({'; '.join(verdicts)})" if verdicts else ""
 
 
-def _further(differences: Sequence[Difference]) -> Iterator[str]:
+def _further(outcome: Replayed) -> Iterator[str]:
     """The rest, with less trust: the events are answers to what the real run asked for."""
-    if differences:
+    further = outcome.differences[1:]
+    if further:
         yield "from there on, as far as the events of the real run can tell:"
-    for difference in differences[:_MOST]:
+    for difference in further:
         record = difference.recorded
         yield f"  {clock(record['time'])} {happened(record)}"
         yield f"    the run: {_Way(record)}; this machine: {_Way(difference.computed)}"
-    if len(differences) > _MOST:
-        yield f"  … and at {len(differences) - _MOST} lines more"
+    if more := outcome.differing - len(outcome.differences):
+        yield f"  … and at {counted(more, 'more line')}"
 
 
 def _early_end(journal: JournalFile, outcome: Replayed) -> Iterator[str]:

@@ -1,13 +1,14 @@
 """``elastic-fsm status``: the runs below a folder, one line for each node of each.
 
-It is for looking often, so it reads only the first line of a journal and its end, and imports
-nothing that is slow to load.
+It is for looking often, so it reads only the first line of a journal and its end (all of it only
+when the end says nothing), and imports nothing that is slow to load.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -166,8 +167,13 @@ def _beginning(node: Path) -> tuple[dict[str, Any], float | None]:
 def _end(node: Path) -> tuple[dict[str, Any], float | None, str]:
     """The last event that says where the machine is, the time of the last change of state, and
     what is wrong with a line after it."""
+    found = _last_event(_last_lines(node, _TAIL))
+    return found if found[0] else _last_event(_last_lines(node, sys.maxsize))
+
+
+def _last_event(lines: list[bytes]) -> tuple[dict[str, Any], float | None, str]:
     wrong = ""
-    for line in reversed(_last_lines(node)):
+    for line in reversed(lines):
         record, fault = parse_record(line)
         if fault:
             wrong = wrong or ("" if "format" in record else fault)
@@ -178,14 +184,15 @@ def _end(node: Path) -> tuple[dict[str, Any], float | None, str]:
     return {}, None, wrong
 
 
-def _last_lines(node: Path) -> list[bytes]:
-    """Whole lines at the end of the newest file; of the one before it while it has none yet."""
+def _last_lines(node: Path, most: int) -> list[bytes]:
+    """Whole lines at the end of the newest file, within ``most`` bytes; of the one before it while
+    it has none yet."""
     numbered = sorted(node.glob("journal-*.jsonl"), key=lambda path: (len(path.name), path.name))
     lines: list[bytes] = []
     for path in (node / "journal.jsonl", *reversed(numbered)):
         try:
             with path.open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
+                file.seek(max(0, file.seek(0, os.SEEK_END) - most))
                 lines = file.read().split(b"\n")[:-1]
         except FileNotFoundError:
             continue

@@ -19,14 +19,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.launchers.functions import Outcome, pack_call, unnamed_file
-from elastic_fsm.launchers.starters import ROOT, Child, NotReady, Starter
+from elastic_fsm.launchers.starters import ROOT, Child, NotReady, Starter, cannot_be_started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from elastic_fsm.launchers.base import ExitWatcher, WorkerPlan
     from elastic_fsm.launchers.streams import Streams
-    from elastic_fsm.loop import Loop
+    from elastic_fsm.loop import Loop, Timer
 
 __all__ = ["ForkServerStarter", "python_task"]
 
@@ -35,7 +35,9 @@ _CODE = (
     "from elastic_fsm.launchers.zygote import main; "
     "sys.path.pop(); main(int(sys.argv[2]), *sys.argv[3:])"
 )
+_WHAT = "the process that forks the workers"
 _MOST_STARTS = 3
+_RETRY_SECONDS = 1.0
 _ANSWER_SECONDS = 10.0
 
 
@@ -68,6 +70,7 @@ class ForkServerStarter(Starter):
         self._broken = ""  # why there will be no zygote any more
         self._starts = 0  # in vain, in a row
         self._waiting: Callable[[], None] | None = None
+        self._retry: Timer | None = None
 
     @property
     def pids(self) -> list[int]:
@@ -110,6 +113,8 @@ class ForkServerStarter(Starter):
     def close(self) -> None:
         """See :meth:`Starter.close`."""
         self._waiting = None
+        if self._retry is not None:
+            self._retry.cancel()
         if self._process is not None:
             self._exits.forget(self._process.pid)
             self._process.kill()
@@ -133,22 +138,42 @@ class ForkServerStarter(Starter):
         return number
 
     def _launch(self) -> None:
-        self._starts += 1
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         python = os.environ.get("PYTHON_EXEC") or sys.executable
-        path = os.pathsep.join(sys.path)
-        with theirs:
-            self._process = subprocess.Popen(
-                [python, "-c", _CODE, ROOT, str(theirs.fileno()), path, *self._preload],
-                env={**os.environ, **self._env},
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # what an import prints is not the output of any worker
-                start_new_session=True,
-                pass_fds=[theirs.fileno()],
-            )
+        with ExitStack() as undo:
+            try:
+                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                undo.callback(ours.close)
+                with theirs:
+                    self._process = self._open_process(python, theirs.fileno())
+            except OSError as error:
+                raise cannot_be_started(error, _WHAT, python) from error
+            undo.pop_all()
+        self._starts += 1
+        self._control = ours
         self._control.settimeout(_ANSWER_SECONDS)
         self._loop.watch(self._control, self._told)
         self._exits.watch(self._process.pid, self._died)
+
+    def _open_process(self, python: str, control: int) -> subprocess.Popen[bytes]:
+        path = os.pathsep.join(sys.path)
+        return subprocess.Popen(
+            [python, "-c", _CODE, ROOT, str(control), path, *self._preload],
+            env={**os.environ, **self._env},
+            stdin=subprocess.DEVNULL,
+            stdout=2,  # what an import prints is not the output of any worker
+            start_new_session=True,
+            pass_fds=[control],
+        )
+
+    def _replace(self, *, is_first: bool = True) -> None:
+        """Another takes over; where none can be started, every second: workers run without."""
+        try:
+            self._launch()
+        except OSError as error:
+            if is_first:
+                self._say(f"{error.strerror}; it is tried again every second")
+            retry = partial(self._replace, is_first=False)
+            self._retry = self._loop.call_later(_RETRY_SECONDS, retry)
 
     def _told(self) -> None:
         """The first and only thing that it says unasked is how the imports went."""
@@ -185,9 +210,9 @@ class ForkServerStarter(Starter):
         if self._broken:
             return
         if self._starts < _MOST_STARTS:
-            self._launch()
+            self._replace()
         else:
-            self._give_up(f"the process that forks the workers ended with {exit_code}, repeatedly")
+            self._give_up(f"{_WHAT} ended with {exit_code}, repeatedly")
 
     def _give_up(self, why: str) -> None:
         self._broken = why

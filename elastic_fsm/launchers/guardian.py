@@ -23,31 +23,49 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastic_fsm.launchers.procfs import is_mounted, read_stat
+from elastic_fsm.launchers.starters import cannot_be_started
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from elastic_fsm.launchers.base import ExitWatcher
 
 __all__ = ["Guardian"]
 
 _MOST_STARTS = 3
+_WHAT = "the guardian, which ends the workers when the agent dies"
 _CODE = (
     "import sys; sys.path += sys.argv[3:]; "
     "from elastic_fsm.launchers.guarding import guard; guard(sys.argv[1], int(sys.argv[2]))"
 )
 
 
+def _warn(text: str) -> None:
+    import logging  # slow to load, and hardly ever needed
+
+    logging.getLogger("elastic_fsm").warning("%s", text)
+
+
 class Guardian:
     """The agent's side: starts the guardian, keeps it informed, and replaces one that dies.
 
-    ``exits`` tells of its death; without it nobody notices. Raises ``OSError`` where it cannot
+    ``exits`` tells of its death; without it nobody notices. ``say`` (None: the program's log) tells
+    the user when there is none any more; the run goes on. Raises ``OSError`` where the first cannot
     be started.
     """
 
-    def __init__(self, mark: str, exits: ExitWatcher | None = None) -> None:
+    def __init__(
+        self,
+        mark: str,
+        exits: ExitWatcher | None = None,
+        say: Callable[[str], object] | None = None,
+    ) -> None:
         self._mark = mark
         self._exits = exits
+        self._say = say or _warn
         self._workers: dict[int, int] = {}
         self._starts = 0
+        self._is_lost = False
         self._process = self._start()
 
     @property
@@ -59,7 +77,10 @@ class Guardian:
         """A worker was started; the start time tells it from a later process of the same pid."""
         stat = read_stat(pid)
         self._workers[pid] = stat.started if stat else 0
-        self._tell(f"{pid} {self._workers[pid]}\n")
+        if self._is_lost:
+            self._replace()
+        else:
+            self._tell_of(pid)
 
     def forget(self, pid: int) -> None:
         """A worker was reaped; a guardian that is started from now on need not know of it."""
@@ -73,7 +94,6 @@ class Guardian:
         self._close()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        self._starts += 1
         code = [_CODE, self._mark, str(os.getpid()), *_folders()]
         try:
             # Its own session and no terminal: what stops the agent must not stop its guardian.
@@ -86,18 +106,36 @@ class Guardian:
                 cwd="/",
             )
         except OSError as error:
-            raise _cannot_be_started(error) from error
+            raise cannot_be_started(error, _WHAT + ",", sys.executable) from error
+        self._starts += 1
         if self._exits is not None:
             self._exits.watch(process.pid, self._died)
         return process
 
     def _died(self, pid: int, exit_code: int) -> None:
-        """Somebody killed it: another takes over. One that cannot live is not tried for ever."""
+        """Somebody killed it. One that cannot live is not tried for ever."""
         self._close()
         if self._starts < _MOST_STARTS:
+            self._replace()
+        else:
+            self._say(f"{_WHAT}, has died {self._starts} times: this run goes on without one")
+
+    def _replace(self) -> None:
+        """Another takes over; where none can be started, the next start of workers asks again."""
+        was_lost = self._is_lost
+        try:
             self._process = self._start()
-            for worker, started in self._workers.items():
-                self._tell(f"{worker} {started}\n")
+        except OSError as error:
+            self._is_lost = True
+            if not was_lost:
+                self._say(f"{error.strerror}; it is tried again when workers are started")
+            return
+        self._is_lost = False
+        for worker in self._workers:
+            self._tell_of(worker)
+
+    def _tell_of(self, worker: int) -> None:
+        self._tell(f"{worker} {self._workers[worker]}\n")
 
     def _close(self) -> None:
         with suppress(OSError):
@@ -110,15 +148,6 @@ class Guardian:
         with suppress(OSError, ValueError):
             assert self._process.stdin is not None
             os.write(self._process.stdin.fileno(), line.encode())
-
-
-def _cannot_be_started(error: OSError) -> OSError:
-    """The same error, but who hears of it need not know what the process was for."""
-    what = "the guardian, which ends the workers when the agent dies, cannot be started: "
-    what += error.strerror or str(error)
-    if isinstance(error, PermissionError):
-        what += "; make executable for this user"
-    return OSError(error.errno, what, sys.executable)
 
 
 def _folders() -> list[str]:

@@ -21,7 +21,7 @@ from elastic_fsm.launchers.strays import Strays
 from elastic_fsm.launchers.streams import Streams
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from elastic_fsm.launchers.base import ExitWatcher, LaunchPlan, WorkerPlan
     from elastic_fsm.launchers.starters import Starter
@@ -41,7 +41,8 @@ class SubprocessLauncher(Launcher):
 
     ``exits`` tells their ends. ``kill_timeout`` is the time in seconds from SIGKILL to giving
     up. ``sole_owner`` says that the process has no other children than the launcher's, but for
-    ``bystanders``: pids that are left alone, looked at each time anew.
+    ``bystanders``: pids that are left alone, looked at each time anew. ``say`` (None: the program's
+    log) tells the user of a guardian that is lost.
 
     Raises ``OSError`` where the processes that it needs itself cannot be started.
     """
@@ -55,6 +56,7 @@ class SubprocessLauncher(Launcher):
         sole_owner: bool = False,
         bystanders: Collection[int] = (),
         starter: Starter | None = None,
+        say: Callable[[str], object] | None = None,
     ) -> None:
         self._loop = loop
         self._exits = exits
@@ -65,7 +67,7 @@ class SubprocessLauncher(Launcher):
         self._stop: Stop | None = None
         self._oom_kills: int | None = None
         self._look: Timer | None = None
-        self._guardian: Guardian | None = Guardian(self._mark, exits)
+        self._guardian: Guardian | None = Guardian(self._mark, exits, say)
         self._strays = Strays(self._mark, sole_owner=sole_owner)
         self._strays.adopt()
         self._bystanders = bystanders

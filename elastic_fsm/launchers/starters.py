@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from elastic_fsm.launchers.functions import Outcome
     from elastic_fsm.launchers.streams import Streams
 
-__all__ = ["ROOT", "Child", "CommandStarter", "NotReady", "Starter", "open_process"]
+__all__ = [
+    "ROOT",
+    "Child",
+    "CommandStarter",
+    "NotReady",
+    "Starter",
+    "cannot_be_started",
+    "open_process",
+]
 
 ROOT = str(Path(__file__).parents[2])
 """Where the package is found by an interpreter that knows nothing of the agent's path."""
@@ -128,3 +136,11 @@ def open_process(
         start_new_session=True,
         pass_fds=passed,
     )
+
+
+def cannot_be_started(error: OSError, what: str, program: str) -> OSError:
+    """The same error, but who hears of it need not know ``what`` the process was for."""
+    text = f"{what} cannot be started: {error.strerror or error}"
+    if isinstance(error, PermissionError):
+        text += "; make executable for this user"
+    return OSError(error.errno, text, program)

@@ -105,11 +105,9 @@ class Strays:
 
         ``sessions`` are the pids of the workers, each the leader of a session.
         """
-        if not self._adopts:
-            # A process in the middle of an exec shows no mark: only nothing twice is nothing.
-            return self._find_elsewhere(known, sessions) or self._find_elsewhere(known, sessions)
-        unknown = [pid for pid in children_of(os.getpid()) if pid not in known]
-        return [pid for pid in unknown if self._is_living_stray(pid, sessions)]
+        look = self._find_among_children if self._adopts else self._find_elsewhere
+        # A process in the middle of an exec shows no mark: only nothing twice is nothing.
+        return look(known, sessions) or look(known, sessions)
 
     def reap_ended(self, known: Collection[int], sessions: Collection[int]) -> None:
         """Reap strays that ended by themselves; elsewhere the first process does that."""
@@ -123,6 +121,10 @@ class Strays:
             return False
         stat = read_stat(pid)
         return stat is not None and self._is_seen(stat) and not stat.ended
+
+    def _find_among_children(self, known: Collection[int], sessions: Collection[int]) -> list[int]:
+        unknown = [pid for pid in children_of(os.getpid()) if pid not in known]
+        return [pid for pid in unknown if self._is_living_stray(pid, sessions)]
 
     def _find_elsewhere(self, known: Collection[int], sessions: Collection[int]) -> list[int]:
         """The topmost of what is ours: what a stray has below it is its own care, as it is below

@@ -42,7 +42,13 @@ class Interrupts:
         self._within = False
 
     def __enter__(self) -> Self:
-        self._before = self._set_handlers()
+        # Noted before ours are set: the first of them may raise before the last one is.
+        self._before = self._of_others()
+        try:
+            self._set_handlers()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,14 +92,18 @@ class Interrupts:
 
     def _set_handlers(self) -> dict[int, Any]:
         """Set ours; returns those of others that they replaced."""
-        replaced: dict[int, Any] = {}
-        if threading.current_thread() is threading.main_thread():
-            for number in self._numbers:
-                handler = signal.getsignal(number)
-                if handler is not signal.SIG_IGN and handler != self._handle:
-                    replaced[number] = handler
-                    signal.signal(number, self._handle)
+        replaced = self._of_others()
+        for number in replaced:
+            signal.signal(number, self._handle)
         return replaced
+
+    def _of_others(self) -> dict[int, Any]:
+        """The handlers that are not ours, and may be replaced."""
+        if threading.current_thread() is not threading.main_thread():
+            return {}
+        handlers = {number: signal.getsignal(number) for number in self._numbers}
+        left_alone = (signal.SIG_IGN, self._handle)
+        return {n: handler for n, handler in handlers.items() if handler not in left_alone}
 
     def _handle(self, number: int, frame: Any) -> None:
         if self._engine_serves:

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.clock import SystemClock
 from elastic_fsm.config import compose
 from elastic_fsm.group import WorkerState
 from elastic_fsm.journal import Journal
 from elastic_fsm.journal_header import journal_header
-from elastic_fsm.loop import Loop
 from elastic_fsm.machine import load_machine
 from elastic_fsm.narration import state_change
 from elastic_fsm.plugins import rules_for
@@ -22,7 +20,7 @@ from elastic_fsm.problems import BadInput
 from elastic_fsm.rundir import node_name, open_agent_dir
 from elastic_fsm.server.fitting import misfits
 from elastic_fsm.server.interrupts import told_to_stop
-from elastic_fsm.sources.signals import Signals
+from elastic_fsm.sources.signals import loop_with_signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,10 +28,12 @@ if TYPE_CHECKING:
     from elastic_fsm.config import Composed
     from elastic_fsm.engine import Engine
     from elastic_fsm.group import RunResult
+    from elastic_fsm.loop import Loop
     from elastic_fsm.machine import Machine
     from elastic_fsm.problems import Problem
     from elastic_fsm.rundir import RunDir
     from elastic_fsm.server.interrupts import Interrupts
+    from elastic_fsm.sources.signals import Signals
 
 __all__ = ["Running", "Setup", "log_change", "result_or_cause"]
 
@@ -98,11 +98,8 @@ class Setup:
         Raises :class:`BadInput` when the run directory cannot be used.
         """
         with ExitStack() as opened:
-            loop = Loop(SystemClock())
-            opened.callback(loop.close)
-            signals = Signals(loop, {*self.stop_signals, *self.machine().rules.signals})
-            opened.callback(signals.close)
-            signals.start()
+            names = {*self.stop_signals, *self.machine().rules.signals}
+            loop, signals = opened.enter_context(loop_with_signals(names))
             # Afterwards: a stop signal that finds a folder finds, too, who will tell of it there.
             base, run_id = Path(self.values["run_dir"]), self.values["run_id"] or run_id
             folder = open_agent_dir(base, run_id, node_name())

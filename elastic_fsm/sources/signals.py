@@ -12,18 +12,18 @@ import os
 import signal
 import socket
 import threading
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.clock import SystemClock
 from elastic_fsm.events import Event
+from elastic_fsm.loop import Loop
 from elastic_fsm.sources.base import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from elastic_fsm.loop import Loop
-
-__all__ = ["Signals"]
+__all__ = ["Signals", "loop_with_signals"]
 
 
 class Signals(Source):
@@ -59,8 +59,9 @@ class Signals(Source):
         self._old_wakeup = signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
         _LISTENING.add(self)
         for number in self._numbers:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                self._old_handlers[number] = signal.signal(number, _do_nothing)
+            if (handler := signal.getsignal(number)) is not signal.SIG_IGN:
+                self._old_handlers[number] = handler  # noted before it is replaced
+                signal.signal(number, _do_nothing)
 
     def call(self, number: signal.Signals, callback: Callable[[], None]) -> None:
         """Call ``callback`` in the loop's thread at each signal of a kind, once it is started.
@@ -94,8 +95,9 @@ class Signals(Source):
         signal.set_wakeup_fd(wakeup)
 
     def _numbers_read(self) -> bytes:
+        # An interrupt may have come before :meth:`start` has made the socket one that never waits.
         with suppress(BlockingIOError):
-            return self._read.recv(4096) if self._read else b""
+            return self._read.recv(4096, socket.MSG_DONTWAIT) if self._read else b""
         return b""
 
     def _pass_on(self, number: int) -> None:
@@ -114,6 +116,17 @@ class Signals(Source):
             else:
                 name = signal.Signals(number).name
                 self._loop.post_first(Event("signal_received", {"signal": name}))
+
+
+@contextmanager
+def loop_with_signals(names: Iterable[str]) -> Iterator[tuple[Loop, Signals]]:
+    """A loop of the system's clock that hears of the named signals; at the end they are given back.
+
+    Whenever an interrupt comes, before the signals are taken up or after, all is closed.
+    """
+    with closing(Loop(SystemClock())) as loop, closing(Signals(loop, names)) as signals:
+        signals.start()
+        yield loop, signals
 
 
 def _forget_in_child() -> None:

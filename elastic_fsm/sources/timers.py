@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from elastic_fsm.group import WorkerGroup
     from elastic_fsm.loop import Loop, Timer
 
-__all__ = ["FileTimerRequest", "FileTimers", "is_taken", "worker_of"]
+__all__ = ["FileTimerRequest", "FileTimers", "is_taken", "refuse_unusable", "worker_of"]
 
 _READ_AT_ONCE = 65536
 _LONGEST_LINE = 4096
@@ -98,13 +98,7 @@ class FileTimers(Source):
     def start(self) -> None:
         """Make the pipe and begin to read. Raises ``OSError`` where that cannot be done: also
         when another agent reads there."""
-        folder = os.path.dirname(self.path)
-        if folder and not os.path.isdir(folder):
-            os.mkdir(folder, 0o700)
-            self._folder = folder
-        if os.path.exists(self.path) and not is_taken(self.path):
-            os.unlink(self.path)
-        os.mkfifo(self.path, 0o600)
+        self._folder = _make_pipe(self.path)
         self._pipe = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         # Our own writing end: without a writer the pipe would be at its end all the time.
         self._own_end = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -125,10 +119,7 @@ class FileTimers(Source):
         os.close(self._pipe)
         os.close(self._own_end)
         self._pipe = None
-        with suppress(OSError):  # somebody was faster
-            os.unlink(self.path)
-            if self._folder:
-                os.rmdir(self._folder)
+        _remove_pipe(self.path, self._folder)
 
     def _read(self) -> None:
         assert self._pipe is not None
@@ -226,3 +217,32 @@ def is_taken(path: str) -> bool:
     except OSError as error:
         return error.errno != errno.ENXIO
     return True
+
+
+def refuse_unusable(path: str) -> None:
+    """Raises ``OSError`` where no pipe can be made; whether one can is known by doing it."""
+    _remove_pipe(path, _make_pipe(path))
+
+
+def _make_pipe(path: str) -> str:
+    """Make it, also in place of one that nobody reads; the folder that was made for it, if any."""
+    folder = os.path.dirname(path)
+    made = folder if folder and not os.path.isdir(folder) else ""
+    if made:
+        os.mkdir(folder, 0o700)
+    try:
+        if os.path.exists(path) and not is_taken(path):
+            os.unlink(path)
+        os.mkfifo(path, 0o600)
+    except OSError:
+        if made:
+            os.rmdir(made)
+        raise
+    return made
+
+
+def _remove_pipe(path: str, folder: str) -> None:
+    with suppress(OSError):  # somebody was faster
+        os.unlink(path)
+        if folder:
+            os.rmdir(folder)

@@ -96,6 +96,7 @@ def test_unknown_keys(refused, word, path, fix):
         ("stop.signals=[KILL]", "SIGKILL cannot: it cannot be caught", "SIGTERM"),
         ("run_id=", "''", "leave it out"),
         ("run_id=a/b", "'a/b'", "run_dir"),
+        ("run_id=a\nb", r"'a\nb' has control characters", "leave"),
         ("run_id=latest", "'latest'", "leave it out"),
         ("run_id=" + 100 * "€", "too long", "255 bytes"),
         ("run_dir=", "''", "'.'"),

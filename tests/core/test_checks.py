@@ -27,7 +27,7 @@ def problems_of(text: str) -> list[str]:
     try:
         load_machine(yaml.safe_load(text), registry, settings_for("elastic"))
     except BadInput as error:
-        return str(error).splitlines()
+        return "\n".join(map(str, error.problems)).splitlines()
     return []
 
 

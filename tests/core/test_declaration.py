@@ -12,7 +12,7 @@ from elastic_fsm.durations import parse_duration
 from elastic_fsm.events import Event
 from elastic_fsm.facts import Facts
 from elastic_fsm.group import WorkerState
-from elastic_fsm.problems import BadInput, Problem, closest, did_you_mean
+from elastic_fsm.problems import BadInput, Problem, closest, cut, did_you_mean, shortened
 from elastic_fsm.reading import read_machine
 from elastic_fsm.registry import Registry, action, condition, delay
 
@@ -112,12 +112,35 @@ def test_problems_as_text():
 
 def test_a_problem_is_less_than_a_screen_whatever_it_tells():
     """Beginning and end are there: of a place its last line number, of a key its last part."""
-    problem = Problem(*(f"<{name}{'x' * 5000}>" for name in Problem._fields))
+    problem = Problem(*(f"<{name}{'x' * 5000}>" for name in Problem._fields))._replace(
+        fix="<fixxxx"
+    )
     screen = str(BadInput([problem]))
     assert len(screen) < 24 * 100
     for name in Problem._fields:
         assert f"<{name}xxx" in screen
-    assert screen.count("xxx…xxx") == screen.count("xxx>") == 4
+    assert screen.count("xxx…xxx") == screen.count("xxx>") == 3
+
+
+def test_a_fix_is_whole_since_it_may_be_there_to_be_typed():
+    fix = f"as text: 'spec.role=\"{'x' * 5000}\"'"
+    assert str(Problem("is wrong", fix=fix)).endswith(f"\n    {fix}")
+
+
+def test_many_problems_and_many_names_are_counted():
+    problems = [Problem(f"number {n}") for n in range(57)]
+    error = BadInput(problems)
+    assert error.problems == tuple(problems)
+    assert str(error).splitlines() == [f"number {n}" for n in range(20)] + ["and 37 more"]
+    assert str(BadInput(problems[:20])).endswith("number 19")
+    names = [f"n{n:02}" for n in range(77)]
+    assert did_you_mean("xyz", names) == f"known: {', '.join(names[:40])} and 37 more"
+    assert did_you_mean("xyz", names[:40]).endswith("n39")
+
+
+def test_what_is_left_out_has_one_mark():
+    assert cut("x" * 500).count("…") == shortened("x" * 501).count("…") == 1
+    assert "..." not in cut("x" * 500)
 
 
 # -- the registry ------------------------------------------------------------------------------

@@ -110,15 +110,54 @@ def test_a_place_that_cannot_be_written_is_bad_input(opened, tmp_path):
         assert problem.fix == "choose another place: run_dir=PATH"
 
 
-def test_what_fails_half_way_gives_the_lock_back(opened, monkeypatch):
-    def full(folder):
-        raise OSError(errno.ENOSPC, "No space left on device")
+def full(folder):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
+
+def test_what_fails_half_way_gives_the_lock_back(opened, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(rundir, "_keep_earlier", full)
         with pytest.raises(BadInput, match=r"No space left on device: .*/runs/r/n"):
             opened()
     assert opened().first_attempt == 0
+
+
+def begin(folder):
+    folder.unfinished_config.write_text("new")
+    (folder.node / f"attempt_{folder.first_attempt}").mkdir()
+
+
+def begin_on_a_full_disk(folder):
+    begin(folder)
+    full(folder)
+
+
+def test_first_files_that_do_not_fit_leave_no_folder(tmp_path):
+    with pytest.raises(BadInput, match=r"No space left on device: .*/runs/r/n"):
+        open_run_dir(tmp_path / "runs", "r", "n", begin_on_a_full_disk)
+    assert not list(tmp_path.iterdir())
+
+
+def test_first_files_that_do_not_fit_leave_an_earlier_run_as_it_was(tmp_path):
+    folder = open_run_dir(tmp_path, "r", "n", begin)
+    folder.report.write_text("report")
+    folder.release()
+    open_run_dir(tmp_path, "latest one", "n").release()
+    before = {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")}
+    with pytest.raises(BadInput, match="No space left"):
+        open_run_dir(tmp_path, "r", "n", begin_on_a_full_disk)
+    assert {path: path.is_file() and path.read_text() for path in tmp_path.rglob("*")} == before
+    assert (tmp_path / "latest").readlink().name == "latest one"
+
+
+def test_first_files_that_fit_take_the_place_of_earlier_ones(tmp_path):
+    for attempt in range(2):
+        folder = open_run_dir(tmp_path, "r", "n", begin)
+        assert folder.first_attempt == attempt
+        assert folder.config.read_text() == "new"
+        folder.release()
+    assert (folder.node / "run.0.yaml").exists()
+    assert not folder.unfinished_config.exists()
 
 
 def test_file_systems_without_locks_or_links_are_used_without(opened, monkeypatch, tmp_path):

@@ -14,7 +14,7 @@ from elastic_fsm.clock import SystemClock
 from elastic_fsm.events import Event
 from elastic_fsm.loop import Loop
 from elastic_fsm.sources.exits import Exits, exit_status
-from elastic_fsm.sources.signals import Signals
+from elastic_fsm.sources.signals import Signals, loop_with_signals
 
 
 @pytest.fixture
@@ -155,6 +155,28 @@ def test_a_call_leaves_alone_what_somebody_else_has(loop, signals):
         assert received(loop, 1) == ["SIGUSR1"]
     finally:
         signal.signal(signal.SIGURG, before)
+
+
+def test_an_interrupt_while_signals_are_taken_up_goes_on(monkeypatch):
+    """Ctrl-C between the making of a socket and its first setting: closing waits for nothing."""
+    set_blocking, calls = socket.socket.setblocking, []
+
+    def interrupted(self, flag):
+        calls.append(self)
+        if len(calls) == 3:  # two are the loop's
+            raise KeyboardInterrupt
+        set_blocking(self, flag)
+
+    def receive(self, size, flags=0):
+        assert flags or not self.getblocking(), "it would wait for ever"
+        raise BlockingIOError
+
+    before = signal.getsignal(signal.SIGUSR1)
+    monkeypatch.setattr(socket.socket, "setblocking", interrupted)
+    monkeypatch.setattr(socket.socket, "recv", receive)
+    with pytest.raises(KeyboardInterrupt), loop_with_signals(["SIGUSR1"]):
+        pass
+    assert signal.getsignal(signal.SIGUSR1) is before
 
 
 def test_in_another_thread_nothing_is_touched(loop):

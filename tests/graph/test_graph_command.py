@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,10 @@ def test_a_job_file_is_drawn(graph, job):
     assert code == 0
     assert out.startswith("odd: ")
     assert "* WAITING" in out
+
+
+def test_a_job_that_is_no_file_names_no_machine(graph):
+    assert graph("-c", "/dev/null")[1].startswith("machine: ")
 
 
 def test_a_job_file_in_list_form_is_drawn(graph, tmp_path):
@@ -216,6 +221,18 @@ def test_a_program_that_fails_is_told(graph, monkeypatch, tmp_path):
     code, _, err = graph("-o", "m.svg")
     assert code == 2
     assert "no fonts" in err
+
+
+@pytest.mark.parametrize("written", [b"", b"no picture", b"<svg>\xff</svg>"])
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_a_program_that_draws_nothing_is_told(graph, monkeypatch, kind, written):
+    done = subprocess.CompletedProcess([], 0, stdout=written)
+    monkeypatch.setattr(pictures, "find_program", lambda: ["dot"])
+    monkeypatch.setattr(pictures.subprocess, "run", lambda *_, **__: done)
+    code, _, err = graph("-o", f"m.{kind}")
+    assert code == 2
+    assert f"dot failed: what it wrote is no {kind.upper()}" in err
+    assert not Path(f"m.{kind}").exists()
 
 
 # -- pages -------------------------------------------------------------------------------------

@@ -125,6 +125,23 @@ def test_the_road_of_the_shipped_machine(diagram, name):
         assert diagram.road == tuple(road.split())
 
 
+def diagram_with(name, **transitions):
+    """The diagram of a machine with these transitions in front of its own, or in their place."""
+    spec = spec_of(name)
+    return diagram_of(replace(spec, transitions=transitions | spec.transitions | transitions))
+
+
+def test_the_road_leaves_out_what_can_happen_in_any_state(name, diagram):
+    ours = next(iter(spec_of(name).transitions.values()))
+    short = ours._replace(name="short", source=("any",), dest=diagram.road[-1])
+    assert diagram_with(name, short=short).road == diagram.road
+
+
+def test_the_road_leads_over_any_where_nothing_else_does(quirks):
+    done = spec_of("quirks").transitions["done"]._replace(source=("any",))
+    assert diagram_with("quirks", done=done).road == quirks.road
+
+
 def test_what_leads_back(diagram, name):
     back = {ends for ends in diagram.leading_back() if ends[0] != ends[1]}
     expected = {

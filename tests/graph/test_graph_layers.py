@@ -34,6 +34,7 @@ def test_a_changed_state(quirks):
     found = compare(quirks, replace(quirks, nodes=nodes))
     assert "~ state RESTING: ignores: [worker_exited] -> []\n" in found.text
     assert found.layer.nodes["RESTING"].note == "changed"
+    assert "green is added or changed" in found.layer.title
 
 
 def test_a_changed_condition_is_drawn_before_and_after(quirks):

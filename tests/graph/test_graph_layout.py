@@ -34,18 +34,22 @@ def layout(machine, whole):
     return nodes, boxes, drawn["edges"]
 
 
-@pytest.fixture(
-    params=[("elastic", True), ("elastic", False), ("fail_fast", True), ("coarse", True)],
-    ids=lambda param: f"{param[0]}{'' if param[1] else ' without any'}",
-)
+SHIPPED = [("elastic", True), ("elastic", False), ("fail_fast", True), ("coarse", True)]
+
+
+def named(param):
+    return f"{param[0]}{'' if param[1] else ' without any'}"
+
+
+@pytest.fixture(params=[*SHIPPED, ("drain", True)], ids=named)
 def picture(request):
     return layout(*request.param)
 
 
-def words_of(node):
-    """Each line of the words in a node, with its rectangle: left, bottom, right, top."""
+def words_of(item):
+    """Each line of the words of a node or a box, with its rectangle: left, bottom, right, top."""
     size = 0
-    for part in node.get("_ldraw_", []):
+    for part in item.get("_ldraw_", []):
         if part["op"] == "F":
             size = part["size"]
         elif part["op"] == "T":
@@ -94,6 +98,18 @@ def inside(one, other):
     )
 
 
+def crossed(items, edges):
+    """The words that lines run through, each with the number of the line."""
+    words = [word for item in items for word in words_of(item)]
+    return [
+        (edge["_gvid"], text)
+        for edge in edges
+        for x, y in points_of(edge)
+        for text, rectangle in words
+        if overlap((x, y, x, y), rectangle)
+    ]
+
+
 def labels_of(nodes):
     """The labels with the states at both ends of their arrows."""
     found = {name: (node, set(name.split(" -> "))) for name, node in nodes.items() if "->" in name}
@@ -103,15 +119,14 @@ def labels_of(nodes):
 
 def test_no_line_runs_through_words(picture):
     nodes, _, edges = picture
-    words = [word for node in nodes.values() for word in words_of(node)]
-    crossed = [
-        (edge["_gvid"], text)
-        for edge in edges
-        for x, y in points_of(edge)
-        for text, rectangle in words
-        if overlap((x, y, x, y), rectangle)
-    ]
-    assert crossed == []
+    assert crossed(nodes.values(), edges) == []
+
+
+@pytest.mark.parametrize("shipped", SHIPPED, ids=named)
+def test_no_line_runs_through_the_title_of_a_box_of_ours(shipped):
+    """Of machines that users write that cannot be promised."""
+    _, boxes, edges = layout(*shipped)
+    assert crossed(boxes, edges) == []
 
 
 def test_a_label_is_in_a_box_only_where_its_arrow_is(picture):

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from elastic_fsm.cli import run_command_line
 from elastic_fsm.graph.command import graph
 from elastic_fsm.hindsight.explain import story_of
 from elastic_fsm.hindsight.explain_text import render
@@ -172,3 +173,19 @@ def test_it_may_be_cut_at_any_byte(lines, node):
         path.write_bytes(whole[:length])
         try_all(node, seen)
     assert len(seen) == 2 * len(lines) - 1  # each number of lines, with and without a torn one
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["explain"], ["status"], ["replay"], ["graph", "--run"], ["simulate"], ["check", "-c"]],
+    ids=" ".join,
+)
+def test_a_name_that_is_too_long(words, capsys):
+    """Of the verbs that start nothing, none says that nothing was started."""
+    name = "x" * 300
+    last = f"scenario={name}" if words == ["simulate"] else name
+    assert run_command_line([*words, last]) == 2
+    head, place, *_ = capsys.readouterr().err.splitlines()
+    assert head == f"elastic-fsm {words[0]}:"
+    assert name in place
+    assert "Errno" not in place

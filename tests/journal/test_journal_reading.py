@@ -7,6 +7,7 @@ import json
 import pytest
 from journal_checks import check_lines, check_replay
 
+from elastic_fsm.cli import run_command_line
 from elastic_fsm.hindsight.replaying import own_machine
 from elastic_fsm.journal import Journal
 from elastic_fsm.journal_reader import find_run, read_journal
@@ -273,6 +274,15 @@ def test_no_run_is_said_with_what_to_do(tmp_path, monkeypatch):
         find_run()
     with pytest.raises(BadInput, match="there is no journal"):
         read_journal(tmp_path)
+
+
+@pytest.mark.parametrize("verb", [["explain"], ["replay"], ["graph", "--run"]])
+@pytest.mark.parametrize("text", ["", '{"format":1,"run'])
+def test_a_journal_without_a_header_is_there(node, verb, text, capsys):
+    (node / "journal.jsonl").write_text(text)
+    assert run_command_line([*verb, str(node)]) == 2
+    said = "the journal has no header: its agent died in its first moment"
+    assert f"{node / 'journal.jsonl'}: {said}" in capsys.readouterr().err
 
 
 def test_a_journal_of_a_later_format_is_refused(tmp_path):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from journal_checks import check_played
 
 from elastic_fsm.cli import run_command_line
-from elastic_fsm.hindsight.replaying import replay_node
+from elastic_fsm.hindsight.replay import replay
+from elastic_fsm.hindsight.replaying import other_machine, own_machine, replay_node
 from elastic_fsm.journal_header import settings_named
 from elastic_fsm.journal_line import to_line
 from elastic_fsm.journal_reader import read_journal
@@ -73,12 +75,36 @@ def test_a_changed_line_is_named(eventful, node, capsys, transition, values, fie
     number = change(node, seq_of(eventful, transition), **values)
     assert run_command_line(["replay", str(node)]) == 1
     out = capsys.readouterr().out
-    assert "the first:" in out
-    first = out.partition("the first:\n")[2]
+    first = re.split(r"differences?(?:; the first)?:\n", out)[1]
     assert first.strip().startswith(f"{node / 'journal.jsonl'}:{number} (seq ")
     assert field in first
     assert CHANGED in first, "a checksum says so, whatever was changed"
     assert "check:" not in out
+
+
+def test_one_difference_in_words(eventful, node):
+    change(node, 3, time=17.0)
+    text, _ = replay_node(node)
+    assert f"{len(eventful.records)} lines, 1 difference:\n" in text
+
+
+def test_of_many_differences_the_first_are_kept_and_the_others_counted(eventful, node, monkeypatch):
+    for number in range(1, len(eventful.records) + 1):
+        change(node, number, time=17.0)
+    monkeypatch.setattr("elastic_fsm.hindsight.replay.MOST_KEPT", 3)
+    journal = read_journal(node)
+    outcome = replay(journal, own_machine(journal))
+    assert (len(outcome.differences), outcome.differing) == (3, len(eventful.records))
+    text, _ = replay_node(node)
+    assert f"{outcome.compared} lines, {outcome.differing} differences; the first:\n" in text
+
+
+def test_another_machine_differs_at_one_line_more_than_is_told(eventful, node, monkeypatch):
+    words = ["machine.transitions.restart.dest=JOINING"]
+    journal = read_journal(node)
+    differing = replay(journal, other_machine(journal, words), other=True).differing
+    monkeypatch.setattr("elastic_fsm.hindsight.replay.MOST_KEPT", differing - 1)
+    assert "  … and at 1 more line\n" in replay_node(node, words)[0]
 
 
 def test_a_changed_header_is_named(node, eventful, capsys):

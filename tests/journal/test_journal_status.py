@@ -195,6 +195,15 @@ def test_a_last_line_that_cannot_be_used_is_said(under_way):
     assert status.problem == "the last line cannot be used: time is missing"
 
 
+def test_the_whole_is_read_when_the_end_says_nothing(under_way, monkeypatch):
+    monkeypatch.setattr("elastic_fsm.hindsight.status._TAIL", 1000)
+    path = under_way / "journal.jsonl"
+    path.write_text(path.read_text() + "x" * 2000 + "\n")
+    (status,) = status_of(under_way)
+    assert (status.state, status.workers) == ("HEALTHY", 2)
+    assert status.problem == "the last line cannot be used: it is no JSON object"
+
+
 def test_no_runs_is_said(tmp_path):
     with pytest.raises(BadInput, match="there is no run in"):
         status_of(tmp_path)

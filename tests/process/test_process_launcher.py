@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -655,6 +657,47 @@ def test_a_guardian_that_cannot_be_started_says_what_it_is(tmp_path, monkeypatch
         Guardian("no such mark")
     for words in ("the guardian, which ends the workers", "executable for this user", "python"):
         assert words in str(caught.value)
+
+
+@pytest.fixture
+def guarded():
+    """A guardian, what it says, and what kills it: its agent hears of that at once."""
+    watched, said = [], []
+    exits = SimpleNamespace(watch=lambda *args: watched.append(args), forget=lambda pid: None)
+    guard = Guardian("no such mark", exits, said.append)
+
+    def kill():
+        guard._process.kill()
+        pid, died = watched[-1]
+        died(pid, -signal.SIGKILL)
+
+    yield SimpleNamespace(guard=guard, said=said, kill=kill)
+    guard.dismiss()
+
+
+def test_where_no_guardian_can_be_had_now_the_next_start_asks_again(guarded, monkeypatch):
+    def no_more(*args, **kwargs):
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", no_more)
+        guarded.kill()
+        guarded.guard.add(os.getpid())
+    (line,) = guarded.said
+    assert line.startswith("the guardian, which ends the workers when the agent dies, cannot be")
+    assert line.endswith("unavailable; it is tried again when workers are started")
+    guarded.guard.add(os.getpid())
+    assert is_alive(guarded.guard.pid)
+
+
+def test_a_guardian_that_is_always_killed_is_missed_aloud(guarded):
+    for _ in range(3):
+        assert guarded.said == []
+        guarded.kill()
+    (line,) = guarded.said
+    assert line.endswith("has died 3 times: this run goes on without one")
+    guarded.guard.add(os.getpid())
+    assert not is_alive(guarded.guard.pid)
 
 
 def test_a_guardian_that_was_dismissed_touches_nobody(scene):

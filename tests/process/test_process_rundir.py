@@ -14,6 +14,7 @@ import pytest
 from elastic_fsm.config import compose
 from elastic_fsm.launch import execute
 from elastic_fsm.launchers.procfs import children_of
+from elastic_fsm.logs.console import Console
 from elastic_fsm.preparing import prepare
 from elastic_fsm.problems import BadInput
 from elastic_fsm.rundir import node_name, open_run_dir
@@ -97,6 +98,16 @@ def test_without_its_guardian_a_run_leaves_no_folder(refused, tmp_path, monkeypa
 
     monkeypatch.setattr(subprocess, "Popen", no_more)
     assert "guardian" in str(refused())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_without_its_console_a_run_leaves_no_folder(refused, tmp_path, monkeypatch):
+    def no_more(console):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Console, "start", no_more)
+    said = "the thread that writes to the console cannot be started: can't start new thread"
+    assert said in str(refused())
     assert not (tmp_path / "runs").exists()
 
 

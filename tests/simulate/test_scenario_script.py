@@ -30,7 +30,7 @@ def example(form) -> str:
 def problems_of(text: str) -> list[str]:
     with pytest.raises(BadInput) as found:
         parse_script(text, name="x.txt")
-    return str(found.value).splitlines()
+    return "\n".join(map(str, found.value.problems)).splitlines()
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.usage)

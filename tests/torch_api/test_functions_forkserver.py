@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from process_harness import WAIT, Watch, is_alive
 
 from elastic_fsm.clock import SystemClock
 from elastic_fsm.events import Event
+from elastic_fsm.launchers import forkserver
 from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
 from elastic_fsm.launchers.choice import check_launcher, make_starter
 from elastic_fsm.launchers.forkserver import ForkServerStarter, python_task
@@ -279,6 +281,41 @@ def test_one_that_cannot_live_is_given_up(stage, scene):
     reason = forked.take("worker_exited").data["reason"]
     assert "the process that forks the workers ended with 9, repeatedly" in reason
     assert forked.starter.pids == []
+
+
+def no_more_processes(*args, **kwargs):
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+def test_where_none_can_take_over_now_it_is_tried_again(stage, scene, monkeypatch):
+    """Nothing needs it before the next start, so that no run ends for it."""
+    scene.write("train.py", "")
+    forked = stage()
+    (zygote,) = forked.starter.pids
+    monkeypatch.setattr(forkserver, "_RETRY_SECONDS", 0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", no_more_processes)
+        os.kill(zygote, signal.SIGKILL)
+        forked.loop.run_until(lambda: bool(forked.said), WAIT)
+        first = forked.starter._retry
+        forked.loop.run_until(lambda: forked.starter._retry is not first, WAIT)
+    assert forked.run("train.py") == [0]
+    assert forked.said == [
+        "the process that forks the workers cannot be started: Resource temporarily unavailable; "
+        "it is tried again every second"
+    ]
+
+
+def test_without_a_first_one_nothing_is_left_open(monkeypatch):
+    loop = Loop(SystemClock())
+    starter = ForkServerStarter(loop, Exits(loop))
+    before = os.listdir("/proc/self/fd")
+    monkeypatch.setattr(subprocess, "Popen", no_more_processes)
+    with pytest.raises(OSError, match="process that forks the workers cannot be started: Resource"):
+        starter.open({})
+    assert os.listdir("/proc/self/fd") == before
+    starter.close()
+    loop.close()
 
 
 def test_a_stop_during_the_imports_starts_nobody(stage, scene):

@@ -14,6 +14,7 @@ from elastic_fsm.failures import SignalException
 from elastic_fsm.group import RunResult, WorkerSpec, WorkerState
 from elastic_fsm.problems import BadInput
 from elastic_fsm.rendezvous.errors import RendezvousGracefulExitError
+from elastic_fsm.server.interrupts import Interrupts
 from elastic_fsm.server.launching import LaunchConfig
 from elastic_fsm.server.local import LocalElasticAgent
 from elastic_fsm.server.simple import SimpleElasticAgent
@@ -111,10 +112,28 @@ def test_what_was_opened_is_given_back_when_the_run_cannot_begin(simple, monkeyp
 
     simple([DONE]).run()
     before = os.listdir("/proc/self/fd")
-    monkeypatch.setattr("elastic_fsm.server.setup.Loop", no_loop)
+    monkeypatch.setattr("elastic_fsm.sources.signals.Loop", no_loop)
     with pytest.raises(OSError, match="too many"):
         simple([DONE]).run()
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_a_signal_while_handlers_are_being_set_gives_them_back(monkeypatch):
+    """The first of them is set and raises, the second one is not set yet."""
+    numbers = (signal.SIGUSR1, signal.SIGUSR2)
+    before = [signal.getsignal(number) for number in numbers]
+    set_handler = signal.signal
+
+    def set_and_send(number, handler):
+        replaced = set_handler(number, handler)
+        if handler not in before:
+            signal.raise_signal(number)
+        return replaced
+
+    monkeypatch.setattr(signal, "signal", set_and_send)
+    with pytest.raises(SignalException), Interrupts(["SIGUSR1", "SIGUSR2"]):
+        pass
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 def test_an_unknown_sink_is_told_before_anything_starts(simple):

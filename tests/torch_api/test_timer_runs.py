@@ -16,9 +16,11 @@ from local_programs import OwnLoop, TakesPart
 from elastic_fsm.group import WorkerSpec, WorkerState
 from elastic_fsm.launchers.procfs import has_mark
 from elastic_fsm.logs.specs import DefaultLogsSpecs
+from elastic_fsm.problems import BadInput
 from elastic_fsm.server.crew import Crew
 from elastic_fsm.server.local import LocalElasticAgent
 from elastic_fsm.telemetry import events
+from elastic_fsm.watchdogs import check_environment
 
 pytestmark = pytest.mark.slow
 
@@ -276,3 +278,16 @@ def test_bad_variables_are_bad_input(scene):
     ):
         assert text in run.err
     assert not (scene.folder / "elastic_runs").exists()
+
+
+@pytest.mark.parametrize("place", ["/proc/x", "/proc/no/such", "x" * 300])
+def test_a_pipe_that_cannot_be_made_is_bad_input(monkeypatch, place):
+    monkeypatch.setenv("TORCHELASTIC_TIMER_FILE", place)
+    with pytest.raises(BadInput, match=f"the pipe TORCHELASTIC_TIMER_FILE={place} cannot be made"):
+        check_environment()
+
+
+def test_a_pipe_that_can_be_made_is_not_there_yet(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHELASTIC_TIMER_FILE", str(tmp_path / "new" / "timers"))
+    check_environment()
+    assert not list(tmp_path.iterdir())
