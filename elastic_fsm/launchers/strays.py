@@ -105,6 +105,8 @@ class Strays:
 
         ``sessions`` are the pids of the workers, each the leader of a session.
         """
+        if self._adopts and self._sole_owner:  # whatever is unknown is ours, marked or not
+            return self._find_among_children(known, sessions)
         look = self._find_among_children if self._adopts else self._find_elsewhere
         # A process in the middle of an exec shows no mark: only nothing twice is nothing.
         return look(known, sessions) or look(known, sessions)

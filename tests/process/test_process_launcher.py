@@ -494,17 +494,33 @@ def test_of_nobody_nothing_is_told():
     assert not by_psutil.has_mark(gone.pid, "")
 
 
-def test_without_proc_only_nothing_twice_is_nothing(without_proc, monkeypatch):
-    """A process in the middle of an exec shows no environment, for a moment."""
-    here = subprocess.Popen(["sleep", "600"], env={"A": "a mark of ours"})
-    looks, really = [], procfs.has_mark
+def marks_show_late(monkeypatch, module):
+    """As of a process in the middle of an exec: at the first look there is no environment."""
+    looks, really = [], module.has_mark
 
     def has_mark(pid, mark):
         looks.append(pid)
         return looks.count(pid) > 1 and really(pid, mark)
 
-    monkeypatch.setattr(procfs, "has_mark", has_mark)
+    monkeypatch.setattr(module, "has_mark", has_mark)
+
+
+def test_without_proc_only_nothing_twice_is_nothing(without_proc, monkeypatch):
+    here = subprocess.Popen(["sleep", "600"], env={"A": "a mark of ours"})
+    marks_show_late(monkeypatch, procfs)
     assert strays.Strays("mark of ours", sole_owner=False).find([], []) == [here.pid]
+    here.kill()
+    here.wait()
+
+
+def test_only_nothing_twice_is_nothing_among_children(monkeypatch):
+    """The same of an orphan that has become our child."""
+    found = strays.Strays("mark of ours", sole_owner=False)
+    found.adopt()
+    here = subprocess.Popen(["sleep", "600"], env={"A": "a mark of ours"})
+    marks_show_late(monkeypatch, strays)
+    assert found.find([], []) == [here.pid]
+    found.release()
     here.kill()
     here.wait()
 
@@ -632,18 +648,11 @@ def test_a_guardian_gives_up_what_it_cannot_kill(monkeypatch, scene):
 
 
 def test_a_guardian_looks_again_where_it_found_nothing(monkeypatch, scene):
-    """A process in the middle of an exec shows no environment, for a moment."""
     other = subprocess.Popen(["sleep", "600"], env=scene.env)
     read, write = os.pipe()
     os.close(write)
-    looks, really = [], procfs.has_mark
-
-    def has_mark(pid, mark):
-        looks.append(pid)
-        return looks.count(pid) > 1 and really(pid, mark)
-
     monkeypatch.setattr(guarding._signal, "signal", lambda number, handler: None)
-    monkeypatch.setattr(procfs, "has_mark", has_mark)
+    marks_show_late(monkeypatch, procfs)
     guarding.guard(scene.mark, os.getpid(), read)
     os.close(read)
     assert other.wait(WAIT) == -signal.SIGKILL
