@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import psutil
@@ -505,24 +506,31 @@ def marks_show_late(monkeypatch, module):
     monkeypatch.setattr(module, "has_mark", has_mark)
 
 
+@contextmanager
+def marked_child():
+    """A child that carries the mark, and is past its exec."""
+    argv = ["sh", "-c", "echo up; read x"]
+    with subprocess.Popen(
+        argv, env={"A": "a mark of ours"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout.readline() == b"up\n"
+        yield child
+
+
 def test_without_proc_only_nothing_twice_is_nothing(without_proc, monkeypatch):
-    here = subprocess.Popen(["sleep", "600"], env={"A": "a mark of ours"})
-    marks_show_late(monkeypatch, procfs)
-    assert strays.Strays("mark of ours", sole_owner=False).find([], []) == [here.pid]
-    here.kill()
-    here.wait()
+    with marked_child() as child:
+        marks_show_late(monkeypatch, procfs)
+        assert strays.Strays("mark of ours", sole_owner=False).find([], []) == [child.pid]
 
 
 def test_only_nothing_twice_is_nothing_among_children(monkeypatch):
     """The same of an orphan that has become our child."""
     found = strays.Strays("mark of ours", sole_owner=False)
-    found.adopt()
-    here = subprocess.Popen(["sleep", "600"], env={"A": "a mark of ours"})
-    marks_show_late(monkeypatch, strays)
-    assert found.find([], []) == [here.pid]
-    found.release()
-    here.kill()
-    here.wait()
+    with marked_child() as child:
+        found.adopt()
+        marks_show_late(monkeypatch, strays)
+        assert found.find([], []) == [child.pid]
+        found.release()
 
 
 def test_without_proc_a_guardian_asks_psutil(without_proc, monkeypatch):

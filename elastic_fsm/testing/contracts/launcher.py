@@ -33,7 +33,8 @@ sys.exit(5)
 
 CONDUCTS = {
     "waits": ("sh", "-c", 'echo up >"$BELL"; exec sleep 600'),
-    "deaf": ("sh", "-c", 'trap "" TERM; echo up >"$BELL"; while :; do sleep 600; done'),
+    # One process, which has it from its shell that the signal is ignored: none is left of a kill.
+    "deaf": ("sh", "-c", 'trap "" TERM; echo up >"$BELL"; exec sleep 600'),
     "listens": (sys.executable, "-I", "-S", "-c", _LISTENER),
 }
 """Workers that go on: one that any signal ends, one that ignores SIGTERM, and one that ends with
