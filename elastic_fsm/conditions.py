@@ -82,16 +82,18 @@ def signal_in(event: Event, facts: Facts, signals: Sequence[str]) -> bool:
 
 @condition(check=_check_signals)
 def ended_by(event: Event, facts: Facts, signals: Sequence[str]) -> bool:
-    """A worker died of one of these signals, and it was not the agent that sent it.
+    """A worker may have ended by one of these signals, and it was not the agent that sent it.
 
-    A worker that catches the signal counts too: when it exits with 128 + n, as shells and many
-    programs do, and, as far as the launcher knows of handlers, with any other code. A handler for
-    SIGINT tells nothing: every Python program has one.
+    It died of the signal, or exited with 128 + n, as shells and many programs do that catch it;
+    or it failed with any other code and had a handler for the signal, as far as the launcher
+    can tell; where it cannot, that may be so. A handler for SIGINT tells nothing: every Python
+    program has one. What a worker *has* ended by is for ``exit_code_in``.
     """
     numbers = {128 + signal.Signals[name] for name in signals}
     if any(shell_code(code) in numbers for code in facts.failures.values()):
         return True
-    return any(name in signals for name in event.data.get("caught", ()) if name != "SIGINT")
+    caught = event.data.get("caught", ())
+    return caught is None or any(name in signals for name in caught if name != "SIGINT")
 
 
 @condition(check=_check_exit_codes)

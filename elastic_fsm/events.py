@@ -61,7 +61,7 @@ CATALOGUE: Mapping[str, EventType] = {
         EventType(
             "workers_stopped",
             "The answer to a stop: no worker of this node is left: caught (names of the signals "
-            "that workers had handlers for which failed by themselves).",
+            "that workers had handlers for which failed by themselves; null: unknown).",
         ),
         EventType("workers_stuck", "Even SIGKILL did not end these: pids."),
         EventType("barrier_passed", "All nodes are done."),

@@ -79,8 +79,8 @@ class Launcher(ABC):
         Answered by exactly one ``workers_stopped`` when nothing of the attempt is left and
         everything has been reaped, also when nothing was alive, or by ``workers_stuck``
         (``pids``). ``caught`` names the signals that workers had handlers for which failed by
-        themselves with an ordinary code, where the launcher can know. A stop that is asked for
-        during another joins it.
+        themselves with an ordinary code; None says that the launcher cannot tell, and makes a
+        machine doubt the failure. A stop that is asked for during another joins it.
         """
 
     @abstractmethod

@@ -12,6 +12,7 @@ from elastic_fsm.events import Event
 from elastic_fsm.launchers.base import Launcher
 from elastic_fsm.launchers.births import Births
 from elastic_fsm.launchers.guardian import Guardian
+from elastic_fsm.launchers.handlers import caught_signals
 from elastic_fsm.launchers.oom import oom_kills
 from elastic_fsm.launchers.results import Results
 from elastic_fsm.launchers.running import Running
@@ -209,14 +210,14 @@ class SubprocessLauncher(Launcher):
     def _new_stop(self, on_stuck: Any = None) -> Stop:
         def done(stuck: list[int]) -> None:
             self._stop = None
-            caught = {name for each in self._processes.values() for name in each.caught()}
+            caught = caught_signals(self._processes.values())
             self._reap()
             if on_stuck is not None:
                 on_stuck(stuck)
             elif stuck:
                 self._post("workers_stuck", pids=stuck)
             else:
-                self._post("workers_stopped", caught=sorted(caught))
+                self._post("workers_stopped", caught=caught)
 
         self._strays.look_below(self._processes)
         return Stop(

@@ -20,7 +20,6 @@ __all__ = [
     "Stat",
     "all_stats",
     "below",
-    "caught_by",
     "children_of",
     "descendants_of",
     "has_mark",
@@ -28,6 +27,7 @@ __all__ = [
     "led_or_marked",
     "read_stat",
     "sees_processes",
+    "signal_masks",
     "takes_default_action",
 ]
 
@@ -114,22 +114,16 @@ def takes_default_action(pid: int, number: int) -> bool:
 
     Only ``/proc`` tells; elsewhere nobody is taken for such a one.
     """
-    masks = _signal_masks(pid)
+    masks = signal_masks(pid)
     special = ("SigBlk", "SigIgn", "SigCgt")
     return bool(masks) and not any(masks[name] >> (number - 1) & 1 for name in special)
 
 
-def caught_by(pid: int) -> list[int]:
-    """The signals that a process has handlers for; or had, when it has ended.
-
-    Only ``/proc`` tells, until the process has been reaped; elsewhere there are none.
+def signal_masks(pid: int) -> dict[str, int]:
+    """``SigCgt``, ``SigIgn`` and so on: a bit for each signal, from the lowest. A process that has
+    ended keeps them until it is reaped; afterwards, and where there is no ``/proc``, there are
+    none.
     """
-    mask = _signal_masks(pid).get("SigCgt", 0)
-    return [bit + 1 for bit in range(mask.bit_length()) if mask >> bit & 1]
-
-
-def _signal_masks(pid: int) -> dict[str, int]:
-    """A bit for each signal, from the lowest; none for a process that is gone."""
     lines = _read(f"{PROC}/{pid}/status").decode(errors="replace").splitlines()
     pairs = (line.split(":") for line in lines if line.startswith("Sig") and line[6:7] == ":")
     return {name: int(mask, 16) for name, mask in pairs}

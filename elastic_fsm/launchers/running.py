@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from elastic_fsm.launchers.oom import explain_sigkill, oom_kills
-from elastic_fsm.launchers.procfs import caught_by
 from elastic_fsm.launchers.stopping import signal_group
 
 if TYPE_CHECKING:
@@ -55,13 +54,10 @@ class Running:
         self._told_why = why or _ASKED_FOR
         signal_group(self.child.pid, signal.Signals[name])
 
-    def caught(self) -> list[str]:
-        """Signals that may be why it failed: it had handlers for them. To be asked before it is
-        reaped; one that was stopped, or that says of which signal it died, caught none."""
-        if self.stopped_by_agent or not self.exit_code or self.exit_code < 0:
-            return []
-        numbers = caught_by(self.child.pid)
-        return [known.name for known in signal.Signals if known in numbers]
+    @property
+    def failed_with_a_code(self) -> bool:
+        """Whether it failed by itself, and did not die of a signal."""
+        return not self.stopped_by_agent and self.exit_code is not None and self.exit_code > 0
 
     def explain(self, exit_code: int, oom_kills_before: int | None) -> str:
         """Where a deadly signal may have come from, or why an exit code means nothing."""

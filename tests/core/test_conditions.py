@@ -83,7 +83,8 @@ def test_ended_by(facts, held):
 
 
 @pytest.mark.parametrize(
-    ("caught", "held"), [(["SIGTERM"], True), (["SIGINT", "SIGUSR1"], False), ([], False)]
+    ("caught", "held"),
+    [(["SIGTERM"], True), (["SIGINT", "SIGUSR1"], False), ([], False), (None, True)],
 )
 def test_ended_by_a_signal_that_was_caught(caught, held):
     """Python has a handler for SIGINT in every program, so that says nothing."""

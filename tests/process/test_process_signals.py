@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import pty
-import re
 import shlex
 import signal
 import time
-from pathlib import Path
 
 import psutil
 import pytest
@@ -21,6 +19,14 @@ READY = 'echo $$ >"$BELL"; '
 SLEEPS = READY + 'exec sleep "$SLEEP"'
 STUBBORN = f"trap '' TERM INT HUP; {READY} while :; do sleep \"$SLEEP\"; done"
 AT_GATE = READY + 'read x <"$GATE"; '
+
+PYTHON = """
+import os, signal, sys
+{}with open(os.environ["BELL"], "w") as bell:
+    bell.write(f"{{os.getpid()}}\\n")
+with open(os.environ["GATE"], "rb", buffering=0) as gate:
+    gate.read(1)
+"""
 
 # A module on the path of the agent: at the first event of a kind it rings the bell, and waits.
 HOLD = """
@@ -294,15 +300,34 @@ def test_a_stop_that_workers_catch_and_report(scene, code, budget):
     check_stopped(run, "SIGTERM")
 
 
-def test_a_machine_that_doubts_every_failure(scene):
-    """As docs/running.md has it, for what ends as if it had caught nothing: Python does."""
-    page = (Path(__file__).parents[2] / "docs" / "running.md").read_text()
-    (command,) = re.findall(r"elastic-fsm run (.*suspect.*) train.py", page)
-    words = ["stop.window=10m", "spec.max_restarts=3", "-n", "2"]
-    run = scene.start(*words, *command.split(), "--", "sh", "-c", "exit 1")
+@pytest.mark.parametrize("workers", ["1", "3"])
+@pytest.mark.parametrize("budget", [0, 3])
+def test_a_stop_that_python_catches(scene, budget, workers):
+    """It takes its handlers back as it ends, and the others are doing the same."""
+    handler = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n"
+    words = ["stop.window=10m", f"spec.max_restarts={budget}", "-n", workers, "--"]
+    run = scene.start(*words, scene.python, "-c", PYTHON.format(handler))
+    pids = [int(line) for line in scene.bell.wait(int(workers))]
+    run.enters("HEALTHY")
+    scene.kill(pids, "SIGTERM")
     run.enters("DOUBTING")
     run.signal("SIGTERM")
     check_stopped(run, "SIGTERM")
+
+
+def test_a_failure_of_python_is_not_doubted(scene):
+    """The other worker dies of the agent's signal, and so has no handler for it."""
+    script = PYTHON.format("") + "sys.exit(3)"
+    words = ["stop.window=10m", "spec.max_restarts=1", "-n", "2"]
+    run = scene.start(*words, "--", scene.python, "-c", script)
+    scene.bell.wait(2)
+    run.enters("HEALTHY")
+    scene.gate.open()
+    scene.bell.wait(2)
+    assert "BACKOFF" in run.path
+    assert "DOUBTING" not in run.path
+    run.signal("SIGTERM")
+    check_stopped(run, "SIGTERM", restarts=1)
 
 
 def test_two_stops_close_together_are_one(scene):

@@ -73,7 +73,7 @@ def test_a_worker_that_fails_while_draining(scene):
     scene.bell.wait(1)
     scene.gate.open(1)
     assert run.wait() == 7
-    assert run.path[-4:] == ["HEALTHY", "DRAINING", "UNHEALTHY", "FAILED"]
+    assert run.path[-5:] == ["HEALTHY", "DRAINING", "UNHEALTHY", "DOUBTING", "FAILED"]
 
 
 def test_a_command_tells_of_the_failure(scene):
