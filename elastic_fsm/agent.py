@@ -111,6 +111,7 @@ class Agent(Engine):
         self.history: list[Attempt] = []
         self.restarts_used = 0
         self.membership_restarts = 0
+        self._alive: tuple[int, ...] = ()
         self._notes: dict[str, Callable[[Event], None]] = {
             "rendezvous_completed": self._note_world,
             "workers_started": self._note_started,
@@ -153,6 +154,7 @@ class Agent(Engine):
         note = self._notes.get(event.name)
         if note is not None:
             note(event)
+            self._alive = self.group.alive  # for the facts of all events until one of these
 
     def _note_world(self, event: Event) -> None:
         world = World.from_dict(event.data["world"])
@@ -169,7 +171,7 @@ class Agent(Engine):
         self.group.note_exit(ended)
         if self.history:
             self.history[-1].exits.append(ended)
-            if not self.group.alive:
+            if self._alive in ((), (ended.local_rank,)):  # nobody else was left
                 self.history[-1].ended = ended.time
 
     def _note_stopped(self, event: Event) -> None:
@@ -179,17 +181,17 @@ class Agent(Engine):
 
     def facts(self) -> Facts:
         """See :meth:`Engine.facts`."""
-        exits = self.group.exits
+        group = self.group
         return Facts(
             now=self.loop.clock.now(),
             entered_at=self._entered_at,
-            attempt=self.group.attempt,
-            local_world_size=self.group.spec.local_world_size,
-            alive=self.group.alive,
-            exit_codes={rank: ended.exit_code for rank, ended in exits.items()},
-            stopped=tuple(rank for rank, ended in exits.items() if ended.stopped_by_agent),
-            max_restarts=self.group.spec.max_restarts,
-            restarts_left=self.group.spec.max_restarts - self.restarts_used,
+            attempt=group.attempt,
+            local_world_size=group.spec.local_world_size,
+            alive=self._alive,
+            exit_codes=group.exit_codes.copy(),
+            stopped=group.stopped,
+            max_restarts=group.spec.max_restarts,
+            restarts_left=group.spec.max_restarts - self.restarts_used,
             membership_restarts=self.membership_restarts,
         )
 
@@ -198,6 +200,7 @@ class Agent(Engine):
     def begin_attempt(self) -> None:
         """New workers, with no ranks yet; answers to what was asked before are stale from now."""
         self.group.begin_attempt(self.group.attempt + 1)
+        self._alive = ()
 
     def plan(self) -> LaunchPlan:
         """The plan of the current attempt, which begins here for the history.

@@ -165,11 +165,13 @@ class WorkerGroup:
     """The workers of this node in their current attempt.
 
     Beyond torch's members it keeps ``world`` (the agreement that gave the ranks), ``attempt``
-    (-1 before the first) and ``exits`` (by local rank, in the order in which they happened).
+    (-1 before the first), ``exits`` (by local rank, in the order in which they happened), and of
+    these the ``exit_codes`` and the ranks that the agent ``stopped``.
     """
 
     __slots__ = (
         "attempt",
+        "exit_codes",
         "exits",
         "group_rank",
         "group_world_size",
@@ -177,6 +179,7 @@ class WorkerGroup:
         "master_port",
         "spec",
         "state",
+        "stopped",
         "store",
         "workers",
         "world",
@@ -193,6 +196,8 @@ class WorkerGroup:
         self.attempt = attempt
         self.workers = [Worker(local_rank) for local_rank in range(self.spec.local_world_size)]
         self.exits: dict[int, WorkerExit] = {}
+        self.exit_codes: dict[int, int] = {}
+        self.stopped: tuple[int, ...] = ()
         self.world: World | None = None
         self.store: Any = None
         self.group_rank: int | None = None
@@ -216,8 +221,13 @@ class WorkerGroup:
 
     def note_exit(self, ended: WorkerExit) -> None:
         """A worker ended; a second word about the same one changes nothing."""
-        self.workers[ended.local_rank].id = ended.pid
-        self.exits.setdefault(ended.local_rank, ended)
+        rank = ended.local_rank
+        self.workers[rank].id = ended.pid
+        if rank not in self.exits:
+            self.exits[rank] = ended
+            self.exit_codes[rank] = ended.exit_code
+            if ended.stopped_by_agent:
+                self.stopped += (rank,)
 
     @property
     def alive(self) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from elastic_fsm.events import Event
     from elastic_fsm.facts import Facts
-    from elastic_fsm.machine import Step, Verdict
+    from elastic_fsm.machine import Step
 
 __all__ = ["FORMAT", "Journal", "describe_step"]
 
@@ -54,7 +54,7 @@ class Journal:
         self._header: dict[str, Any] = {"format": FORMAT}
         self._tally = Tally()
         if path is not None:
-            self._attempt(lambda: self._open(path))
+            self._attempt(self._open, path)
 
     def header(self, values: Mapping[str, Any]) -> None:
         """The first line: what a reader needs to understand the others."""
@@ -82,8 +82,7 @@ class Journal:
 
     def _append(self, record: Mapping[str, Any]) -> None:
         if self._file is not None:
-            line = to_line(record)
-            self._attempt(lambda: self._put(line))
+            self._attempt(self._put, to_line(record))
 
     def _put(self, line: bytes) -> None:
         assert self._file is not None
@@ -111,9 +110,9 @@ class Journal:
         assert self._path is not None
         return self._path.with_name(f"{self._path.stem}-{part}{self._path.suffix}")
 
-    def _attempt(self, call: Callable[[], object]) -> None:
+    def _attempt(self, call: Callable[..., object], *arguments: Any) -> None:
         try:
-            call()
+            call(*arguments)
         except OSError as error:
             self.close()
             self._warn(f"the journal {self._path} cannot be written, the run goes on: {error}")
@@ -127,7 +126,7 @@ def describe_step(
     if isinstance(outcome, str):
         record["outcome"] = outcome
         return record
-    record["verdicts"] = [_verdict(v) for v in outcome.verdicts]
+    record["verdicts"] = [list(verdict) for verdict in outcome.verdicts]
     if isinstance(outcome, Ignored):
         record |= {"outcome": "ignored", "state": outcome.state}
     elif isinstance(outcome, ConditionFailed):
@@ -151,7 +150,3 @@ def _event(event: Event) -> dict[str, Any]:
     if event.visit is not None:
         values["visit"] = event.visit
     return values
-
-
-def _verdict(verdict: Verdict) -> list[Any]:
-    return [verdict.transition, verdict.condition, verdict.held]

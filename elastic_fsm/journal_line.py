@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 __all__ = ["is_as_written", "to_line"]
@@ -15,9 +16,21 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-# `json.dumps` makes an encoder for each call when it is given options. Records are made of
-# values that were copied out of events and facts, so there are no circles to look for.
-_encode = json.JSONEncoder(default=_plain, separators=(",", ":"), check_circular=False).encode
+def _encoder() -> Callable[[Any], str]:
+    """What ``json.dumps`` does, whose encoder is here made once and not for each line.
+
+    Records are made of values that were copied out of events and facts, so there are no circles
+    to look for.
+    """
+    make: Any = getattr(json.encoder, "c_make_encoder", None)
+    try:
+        pieces = make(None, _plain, encode_basestring_ascii, None, ":", ",", False, False, True)
+    except TypeError:  # there is none, or one with other parameters: it is made for each line then
+        return json.JSONEncoder(default=_plain, separators=(",", ":"), check_circular=False).encode
+    return lambda record: "".join(pieces(record, 0))
+
+
+_encode = _encoder()
 
 _CHECK = b',"check":"%08x"}'
 

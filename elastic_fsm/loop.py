@@ -55,6 +55,7 @@ class Loop:
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._selector = selectors.DefaultSelector()
+        self._watched: dict[int, selectors.SelectorKey] = {}
         self._owner = threading.get_ident()
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
@@ -78,12 +79,13 @@ class Loop:
 
     def watch(self, readable: Any, callback: Callable[[], None]) -> None:
         """Call ``callback`` in the loop's thread whenever the descriptor is readable."""
-        self._selector.register(readable, selectors.EVENT_READ, callback)
+        key = self._selector.register(readable, selectors.EVENT_READ, callback)
+        self._watched[key.fd] = key
 
     def unwatch(self, readable: Any) -> None:
         """Stop watching a descriptor; before it is closed."""
         with suppress(KeyError, ValueError):
-            self._selector.unregister(readable)
+            del self._watched[self._selector.unregister(readable).fd]
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
         """Call ``callback`` in the loop's thread after so many seconds."""
@@ -129,15 +131,12 @@ class Loop:
     def _run_ready(self, *, wait: bool) -> None:
         timeout = self._until_next_timer() if wait and not self._soon else 0.0
         for key, _ in self.clock.wait(self._selector.select, timeout):
-            if self._is_watched(key):
+            # Not if a callback of the same look has unwatched it; its number may be reused.
+            if self._watched.get(key.fd) is key:
                 key.data()
         while self._soon:
             self._soon.popleft()()
         self._fire_timers()
-
-    def _is_watched(self, key: selectors.SelectorKey) -> bool:
-        """False when a callback of the same look has unwatched it; its number may be reused."""
-        return self._selector.get_map().get(key.fd) is key
 
     def _until_next_timer(self) -> float | None:
         while self._timers and self._timers[0][2].callback is None:

@@ -11,7 +11,6 @@ a state does not know never reaches it.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import transitions
@@ -23,7 +22,7 @@ from elastic_fsm.problems import BadInput
 from elastic_fsm.reading import read_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from elastic_fsm.binding import Rules
     from elastic_fsm.declaration import MachineSpec, StateSpec, TransitionSpec, Use
@@ -37,7 +36,7 @@ _LIBRARY_NAME = "elastic_fsm"
 
 
 class _Quiet(logging.Filter):
-    """The library logs six lines for each trigger; ours is told by the journal."""
+    """The library logs some lines for each transition; ours are told by the journal."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not (record.args and str(next(iter(record.args))).startswith(_LIBRARY_NAME))
@@ -100,19 +99,42 @@ class ConditionFailed(Exception):
         self.verdicts = verdicts
 
 
-@dataclass(slots=True)
-class _Record:
-    """What the library's callbacks note down during one trigger."""
-
-    taken: TransitionSpec | None = None
-    actions: list[Use] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
-
-
 class _Model:
     """The library's model: a private object, onto which it writes a method for each trigger."""
 
     _current: str
+
+
+# The library's own classes, without what is useless here: what they call are always functions, so
+# that there is no name to look up, and the journal tells more of it than the lines for a log.
+
+
+class _Condition(transitions.core.Condition):
+    func: Callable[[Any], bool]
+
+    def check(self, event_data: Any) -> bool:
+        return self.func(event_data) is self.target
+
+
+class _Transition(transitions.Transition):
+    condition_cls = _Condition
+
+
+class _State(transitions.State):
+    def enter(self, event_data: Any) -> None:
+        event_data.machine.callbacks(self.on_enter, event_data)
+
+    def exit(self, event_data: Any) -> None:
+        event_data.machine.callbacks(self.on_exit, event_data)
+
+
+class _Library(transitions.Machine):
+    state_cls = _State
+    transition_cls = _Transition
+
+    def callbacks(self, funcs: Iterable[Any], event_data: Any) -> None:
+        for function in funcs:
+            function(event_data)
 
 
 class Machine:
@@ -122,8 +144,8 @@ class Machine:
         self.spec = spec
         self.rules = rules
         self._model = _Model()
-        self._record = _Record()
-        self._library = transitions.Machine(
+        self._begin()
+        self._library = _Library(
             self._model,
             states=[self._state(state) for state in spec.states.values()],
             initial=spec.initial,
@@ -148,24 +170,35 @@ class Machine:
         Raises :class:`ConditionFailed` when a condition raises.
         """
         source = self._model._current
-        self._record = record = _Record()
-        if self._knows(source, event.name):
-            self._library.events[event.name].trigger(self._model, event, facts)
-        if record.taken is None:
-            return Ignored(event.name, source, tuple(record.verdicts))
+        self._begin()
+        known = self._library.events.get(event.name)
+        if known is not None and source in known.transitions:
+            self._trigger(known, source, (event, facts))
+        if self._taken is None:
+            return Ignored(event.name, source, tuple(self._verdicts))
         return Step(
-            transition=record.taken.name,
+            transition=self._taken.name,
             trigger=event.name,
             source=source,
             dest=self._model._current,
-            entered=record.taken.dest is not None,
-            actions=tuple(record.actions),
-            verdicts=tuple(record.verdicts),
+            entered=self._taken.dest is not None,
+            actions=tuple(self._actions),
+            verdicts=tuple(self._verdicts),
         )
 
-    def _knows(self, state: str, trigger: str) -> bool:
-        known = self._library.events.get(trigger)
-        return known is not None and state in known.transitions
+    def _trigger(self, event: transitions.Event, source: str, arguments: tuple[Any, ...]) -> None:
+        """What ``event.trigger`` does, without the queue and the hooks that are not used here."""
+        library = self._library
+        data = transitions.EventData(None, event, library, self._model, arguments, {})
+        for transition in event.transitions[source]:
+            if transition.execute(data):
+                break
+
+    def _begin(self) -> None:
+        """Nothing is known yet of what the library's callbacks note down during one trigger."""
+        self._taken: TransitionSpec | None = None
+        self._actions: list[Use] = []
+        self._verdicts: list[Verdict] = []
 
     def _state(self, spec: StateSpec) -> dict[str, Any]:
         return {
@@ -187,13 +220,13 @@ class Machine:
 
     def _taking(self, spec: TransitionSpec) -> Callable[[Any], None]:
         def take(_: Any) -> None:
-            self._record.taken = spec
+            self._taken = spec
 
         return take
 
     def _noting(self, use: Use) -> Callable[[Any], None]:
         def note(_: Any) -> None:
-            self._record.actions.append(use)
+            self._actions.append(use)
 
         return note
 
@@ -206,12 +239,12 @@ class Machine:
             try:
                 answer = bool(function(event, facts))
             except (Exception, SystemExit) as error:
-                asked = tuple(self._record.verdicts)
+                asked = tuple(self._verdicts)
                 state = self._model._current
                 raise ConditionFailed(
                     spec.name, str(use), error, state=state, verdicts=asked
                 ) from error
-            self._record.verdicts.append(Verdict(spec.name, text, answer is holds_when))
+            self._verdicts.append(Verdict(spec.name, text, answer is holds_when))
             return answer
 
         return ask

@@ -23,12 +23,13 @@ def assign_ranks(world: World) -> list[Worker]:
     base = sum(node.local_world_size for node in lower)
     role_base = sum(node.local_world_size for node in lower if node.role == me.role)
     role_size = sum(node.local_world_size for node in world.nodes if node.role == me.role)
+    world_size = world.size
     return [
         Worker(
             local_rank=local_rank,
             global_rank=base + local_rank,
             role_rank=role_base + local_rank,
-            world_size=world.size,
+            world_size=world_size,
             role_world_size=role_size,
         )
         for local_rank in range(me.local_world_size)

@@ -106,6 +106,26 @@ def test_the_wait_before_a_restart_grows_up_to_a_limit():
 # -- rule 3: the journal comes first -----------------------------------------------------------
 
 
+def test_facts_are_of_their_moment():
+    run = Scenario("elastic", workers=3, max_restarts=1)
+    run.exits(2, at=10)
+    run.exits(0, code=1, at=20)
+    for rank in range(3):
+        run.exits(rank, at=30)
+    run.play()
+    facts = [r["facts"] for r in run.records if r["event"]["name"] == "worker_exited"]
+    assert [(f["alive"], f["exit_codes"], f["stopped"]) for f in facts] == [
+        ((0, 1), {2: 0}, ()),
+        ((1,), {2: 0, 0: 1}, ()),
+        ((), {2: 0, 0: 1, 1: -15}, (1,)),
+        ((1, 2), {0: 0}, ()),
+        ((2,), {0: 0, 1: 0}, ()),
+        ((), {0: 0, 1: 0, 2: 0}, ()),
+    ]
+    joined = [r["facts"] for r in run.records if r.get("transition") == "joined"]
+    assert [(f["alive"], f["exit_codes"], f["stopped"]) for f in joined] == [((), {}, ())] * 2
+
+
 def test_a_step_is_in_the_journal_before_its_actions_run(tmp_path, module_of):
     seen = []
 

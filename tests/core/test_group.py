@@ -170,10 +170,13 @@ def test_a_group_from_one_attempt_to_the_next():
     first = WorkerExit(1, 2, 101, -9, 1.0)
     group.note_exit(first)
     group.note_exit(WorkerExit(1, 2, 101, 0, 2.0))
-    assert group.exits == {1: first}
+    assert (group.exits, group.exit_codes, group.stopped) == ({1: first}, {1: -9}, ())
     assert group.alive == (0,)
+    group.note_exit(WorkerExit(0, 1, 100, 0, 3.0, stopped_by_agent=True))
+    assert (group.exit_codes, group.stopped) == ({1: -9, 0: 0}, (0,))
     group.begin_attempt(1)
     assert (group.exits, group.alive, group.world, group.master_addr) == ({}, (), None, None)
+    assert (group.exit_codes, group.stopped) == ({}, ())
 
 
 def test_an_address_of_the_users_own_comes_first():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from elastic_fsm import journal_line
 from elastic_fsm.declaration import Use
 from elastic_fsm.events import Event
 from elastic_fsm.facts import Facts
@@ -25,6 +26,18 @@ def lines_of(path):
 
 def test_a_read_only_mapping_is_a_mapping_in_the_journal():
     assert json.loads(to_line(Facts()._asdict()))["exit_codes"] == {}
+
+
+@pytest.mark.parametrize("in_c", [True, False])
+def test_a_line_is_what_json_makes_of_a_record(in_c, monkeypatch):
+    if not in_c:  # as where Python has only the encoder that is written in Python
+        monkeypatch.setattr(json.encoder, "c_make_encoder", None)
+    record = {
+        "text": 'é "\n\udcff', "numbers": (0, -1, 1.5, -0.0, 1e300), "words": [True, None],
+        "by rank": {0: 1, 1: -15}, "empty": {}, "facts": Facts(exit_codes={}), "odd": Path("x"),
+    }  # fmt: skip
+    expected = json.dumps(record, default=str, separators=(",", ":"))
+    assert journal_line._encoder()(record) == expected
 
 
 def test_a_line_is_sealed(tmp_path):
