@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
+    "CODE_IS_LOST",
     "ChildFailedError",
     "ProcessFailure",
     "SignalException",
@@ -26,6 +27,9 @@ __all__ = [
     "shell_code",
     "signal_name",
 ]
+
+CODE_IS_LOST = 255
+"""The exit code of a worker that something else has reaped, so that nobody knows the real one."""
 
 
 def signal_name(exit_code: int) -> str:

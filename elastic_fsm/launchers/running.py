@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from elastic_fsm.failures import CODE_IS_LOST
 from elastic_fsm.launchers.oom import explain_sigkill, oom_kills
 from elastic_fsm.launchers.stopping import signal_group
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Running"]
 
 _ASKED_FOR = "sent by the agent, as the machine or a scenario asked"
-_CODE_IS_LOST = (
+_LOST = (
     "its real exit code is lost: something else in this program has reaped it "
     "(a wait for any child, or SIGCHLD is ignored)"
 )
@@ -44,9 +44,10 @@ class Running:
         """By the kernel, which may know of an end that the loop has not been told of yet."""
         if self.exit_code is not None:
             return False
-        with suppress(ChildProcessError):
+        try:
             return os.waitid(os.P_PID, self.child.pid, _LOOK) is None
-        return False
+        except ChildProcessError:
+            return False
 
     def tell(self, name: str, why: str) -> None:
         """Send its group a signal; if that ends it, ``why`` is the reason."""
@@ -65,7 +66,7 @@ class Running:
             return self._told_why
         if exit_code == -signal.SIGKILL:
             return explain_sigkill(oom_kills_before, oom_kills())
-        return _CODE_IS_LOST if self._is_reaped() else ""
+        return _LOST if exit_code == CODE_IS_LOST and self._is_reaped() else ""
 
     def _is_reaped(self) -> bool:
         """Whether it cannot be waited for any more, now that it has ended."""

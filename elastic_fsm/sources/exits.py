@@ -13,6 +13,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from elastic_fsm.failures import CODE_IS_LOST
 from elastic_fsm.sources.base import Source
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     OnExit = Callable[[int, int], None]
 
 __all__ = ["Exits", "exit_status"]
-
-_UNKNOWN = 255
 
 
 def exit_status(pid: int) -> int | None:
@@ -41,6 +40,13 @@ def _code(result: os.waitid_result | None) -> int | None:
     return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
 
+def _status_of(pid: int) -> int | None:
+    try:
+        return exit_status(pid)
+    except ChildProcessError:  # somebody else in this program has reaped it
+        return CODE_IS_LOST
+
+
 class Exits(Source):
     """Calls back, in the loop's thread, when a watched child ends."""
 
@@ -48,12 +54,14 @@ class Exits(Source):
         self._loop = loop
         self._pidfd = pidfd
         self._watched: dict[int, int | None] = {}
+        self._told: set[int] = set()
 
     def start(self) -> None:
         """Nothing to do before the first :meth:`watch`."""
 
     def watch(self, pid: int, on_exit: OnExit) -> None:
         """Call ``on_exit(pid, exit_code)`` once, when the child has ended; it is not reaped."""
+        self.forget(pid)  # the number may be that of one who has ended
         try:
             descriptor = os.pidfd_open(pid) if self._pidfd else None
         except OSError:  # an old kernel, or out of descriptors
@@ -66,6 +74,7 @@ class Exits(Source):
 
     def forget(self, pid: int) -> None:
         """Stop watching; nothing happens when it is not watched."""
+        self._told.discard(pid)
         descriptor = self._watched.pop(pid, None)
         if descriptor is not None:
             self._loop.unwatch(descriptor)
@@ -77,12 +86,12 @@ class Exits(Source):
             self.forget(pid)
 
     def _readable(self, pid: int, on_exit: OnExit) -> None:
-        try:
-            code = exit_status(pid)
-        except ChildProcessError:  # somebody else in this program has reaped it
-            code = _UNKNOWN
-        if code is not None:
+        """Give the descriptor back at the second look only, which comes when its end has been
+        acted on: that is urgent, for the other workers wait for a signal."""
+        if pid in self._told:
             self.forget(pid)
+        elif (code := _status_of(pid)) is not None:
+            self._told.add(pid)
             on_exit(pid, code)
 
     def _watch_by_thread(self, pid: int, on_exit: OnExit) -> None:
@@ -94,7 +103,9 @@ class Exits(Source):
             self._loop.call_soon(arrived)
 
         def arrived() -> None:
-            if pid in self._watched:
-                self._readable(pid, on_exit)
+            code = _status_of(pid)
+            if pid in self._watched and code is not None:
+                self.forget(pid)
+                on_exit(pid, code)
 
         threading.Thread(target=wait, name=f"exit of {pid}", daemon=True).start()

@@ -292,6 +292,32 @@ def test_no_descriptor_is_left(loop, child):
     assert len(os.listdir("/proc/self/fd")) == len(before) + pipes
 
 
+def test_a_descriptor_is_given_back_when_the_end_has_been_acted_on(loop, child):
+    exits, told, popen = Exits(loop), [], child("read x; exit 3")
+    before = len(os.listdir("/proc/self/fd"))
+    exits.watch(popen.pid, lambda pid, code: told.append(code))
+    end(popen)
+    for opened in (1, 0):
+        loop.post(Event("next"))
+        loop.next_event()
+        assert len(os.listdir("/proc/self/fd")) == before - 1 + opened  # its pipe is closed
+        assert told == [3]
+    exits.close()
+
+
+def test_a_number_is_watched_anew_before_its_descriptor_was_given_back(loop, child):
+    """It may be that of another process already; the old descriptor is no news of that one."""
+    exits, told, popen = Exits(loop), [], child("read x; exit 3")
+    exits.watch(popen.pid, lambda pid, code: told.append("old"))
+    end(popen)
+    loop.post(Event("next"))
+    loop.next_event()
+    exits.watch(popen.pid, lambda pid, code: told.append("new"))
+    assert loop.run_until(lambda: len(told) == 2, 10)
+    assert told == ["old", "new"]
+    exits.close()
+
+
 def test_without_a_pidfd_a_thread_takes_over(loop, child, monkeypatch):
     """An old kernel, or no descriptor left."""
 
