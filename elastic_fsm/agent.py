@@ -7,6 +7,7 @@ its actions ask, the counters, and what becomes of failures.
 from __future__ import annotations
 
 import signal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from elastic_fsm.engine import EXIT_LOST_CONTROL, Engine
@@ -165,6 +166,8 @@ class Agent(Engine):
 
     def _note_exit(self, event: Event) -> None:
         worker = self.group.workers[event.data["local_rank"]]
+        if worker.local_rank in self.group.exits:
+            return
         ended = WorkerExit(
             global_rank=worker.global_rank, time=self.loop.clock.wall(), **event.data
         )
@@ -188,7 +191,7 @@ class Agent(Engine):
             attempt=group.attempt,
             local_world_size=group.spec.local_world_size,
             alive=self._alive,
-            exit_codes=group.exit_codes.copy(),
+            exit_codes=MappingProxyType(group.exit_codes.copy()),
             stopped=group.stopped,
             max_restarts=group.spec.max_restarts,
             restarts_left=group.spec.max_restarts - self.restarts_used,

@@ -88,9 +88,9 @@ def bind(
 ) -> tuple[Rules, list[Problem]]:
     """Look up every name of ``spec``; what cannot be found or used is a problem."""
     binder = _Binder(registry, settings)
-    for use in _condition_uses(spec):
+    for use in dict.fromkeys(_condition_uses(spec)):  # one may be in two that are alike
         binder.condition(use)
-    for use in _action_uses(spec):
+    for use in dict.fromkeys(_action_uses(spec)):
         binder.action(use)
     for state in spec.states.values():
         binder.state_timeouts(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from functools import partial
@@ -124,6 +125,8 @@ def _open_standard_streams() -> None:
             os.set_inheritable(null, True)
             if descriptor == 2:
                 sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be any bytes
 
 
 def _dispatch(argv: Sequence[str]) -> int:

@@ -93,7 +93,8 @@ def ended_by(event: Event, facts: Facts, signals: Sequence[str]) -> bool:
     if any(shell_code(code) in numbers for code in facts.failures.values()):
         return True
     caught = event.data.get("caught", ())
-    return caught is None or any(name in signals for name in caught if name != "SIGINT")
+    telling = [name for name in signals if name != "SIGINT"]
+    return bool(telling) if caught is None else any(name in telling for name in caught)
 
 
 @condition(check=_check_exit_codes)

@@ -8,6 +8,7 @@ hold), never live objects, so that a journal can be read back and fed to a machi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ __all__ = ["CATALOGUE", "Event", "EventType"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened.
+    """Something that happened; whoever gets it cannot change its ``data``.
 
     ``attempt`` marks an answer to something asked in that attempt; ``visit`` marks a timer that
     was armed on that entry of a state. The agent drops an event whose mark is not current.
@@ -28,6 +29,9 @@ class Event:
     data: Mapping[str, Any] = field(default_factory=dict)
     attempt: int | None = None
     visit: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "data", MappingProxyType(self.data))
 
 
 class EventType(NamedTuple):

@@ -14,8 +14,9 @@ __all__ = ["Facts"]
 class Facts(NamedTuple):
     """What is known now. Ranks are local; times are monotonic seconds.
 
-    ``exit_codes`` holds those that ended in this attempt, in the order in which they ended, -n
-    for a death by signal n; ``stopped`` are those among them that the agent ended.
+    ``alive`` are those that were reported as started (all at once, when the last one runs) and
+    have not ended. ``exit_codes`` holds those that ended in this attempt, in the order in which
+    they ended, -n for a death by signal n; ``stopped`` are those that the agent ended.
     """
 
     now: float = 0.0

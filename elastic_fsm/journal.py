@@ -122,7 +122,8 @@ def describe_step(
     event: Event, facts: Facts, outcome: Step | Ignored | ConditionFailed | str
 ) -> dict[str, Any]:
     """A record's part about what the machine did: a step, nothing, or a word such as ``stale``."""
-    record: dict[str, Any] = {"event": _event(event), "facts": facts._asdict()}
+    known = facts._asdict() | {"exit_codes": dict(facts.exit_codes)}  # json wants a dictionary
+    record: dict[str, Any] = {"event": _event(event), "facts": known}
     if isinstance(outcome, str):
         record["outcome"] = outcome
         return record

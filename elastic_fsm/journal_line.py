@@ -16,18 +16,26 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
+_SAMPLE = {"text": 'é "\n', "by rank": {0: [1.5, None, True]}, "odd": {1j}}
+
+
 def _encoder() -> Callable[[Any], str]:
     """What ``json.dumps`` does, whose encoder is here made once and not for each line.
 
     Records are made of values that were copied out of events and facts, so there are no circles
     to look for.
     """
+    encode = json.JSONEncoder(default=_plain, separators=(",", ":"), check_circular=False).encode
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     try:
         pieces = make(None, _plain, encode_basestring_ascii, None, ":", ",", False, False, True)
-    except TypeError:  # there is none, or one with other parameters: it is made for each line then
-        return json.JSONEncoder(default=_plain, separators=(",", ":"), check_circular=False).encode
-    return lambda record: "".join(pieces(record, 0))
+    except TypeError:  # there is none, or one with other parameters
+        return encode
+
+    def at_once(record: Any) -> str:
+        return "".join(pieces(record, 0))
+
+    return at_once if at_once(_SAMPLE) == encode(_SAMPLE) else encode
 
 
 _encode = _encoder()

@@ -1,8 +1,8 @@
 """The checked declaration plus the current state: an event goes in, a step comes out.
 
-This is the only file that knows the ``transitions`` library. The library decides which
-transition is taken and changes the state; everything it is given as a callback only *records*,
-so that a step is data and the work is done by the agent after the step is in the journal.
+This is the only file that knows the ``transitions`` library. The library asks the conditions of a
+transition and changes the state; everything it is given as a callback only *records*, so that a
+step is data and the work is done by the agent after the step is in the journal.
 Four traps of the library are kept out here: strings are never handed to it (it would import
 them), conditions are made real booleans, ``any`` never includes final states, and an event that
 a state does not know never reaches it.
@@ -187,7 +187,8 @@ class Machine:
         )
 
     def _trigger(self, event: transitions.Event, source: str, arguments: tuple[Any, ...]) -> None:
-        """What ``event.trigger`` does, without the queue and the hooks that are not used here."""
+        """The first transition whose conditions hold is taken: what ``event.trigger`` of the pinned
+        version does, without its queue and hooks, which cost as much again."""
         library = self._library
         data = transitions.EventData(None, event, library, self._model, arguments, {})
         for transition in event.transitions[source]:

@@ -81,7 +81,9 @@ def _failed(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
 
 
 def _stopped(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    return f"all workers are down; restarts left: {facts['restarts_left']}"
+    is_unknown = data.get("caught", ()) is None
+    doubt = "; whether one caught a signal cannot be told" if is_unknown else ""
+    return f"all workers are down{doubt}; restarts left: {facts['restarts_left']}"
 
 
 def _command_failed(data: Mapping[str, Any], facts: Mapping[str, Any]) -> str:

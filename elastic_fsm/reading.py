@@ -26,7 +26,10 @@ T = TypeVar("T")
 # The keys of each mapping: the fields of what it becomes; a name is a key of the mapping above.
 _MACHINE = tuple(field.name for field in fields(MachineSpec) if field.init)
 _STATE = StateSpec._fields[1:]
-_TRANSITION = TransitionSpec._fields[1:]
+_TRANSITION = (*TransitionSpec._fields[1:], "like")
+
+_LIKE = ("dest", "conditions", "unless", "before", "after")
+"""What a transition takes from the one that it is ``like``, unless it has the key itself."""
 
 _MEANINGS = {ANY: "every state that is not final", SAME: "the state itself"}
 
@@ -43,10 +46,7 @@ def read_machine(data: Any) -> tuple[MachineSpec, list[Problem]]:
     states = {
         name: _read_state(name, entry, reader.problems) for name, entry in reader.entries("states")
     }
-    transitions = {
-        name: _read_transition(name, entry, reader.problems)
-        for name, entry in reader.entries("transitions")
-    }
+    transitions = _read_transitions(reader)
     spec = MachineSpec(
         initial=reader.take("initial", _text, ""),
         states=states,
@@ -72,8 +72,34 @@ def _read_state(name: str, data: Any, problems: list[Problem]) -> StateSpec:
     return spec
 
 
-def _read_transition(name: str, data: Any, problems: list[Problem]) -> TransitionSpec:
-    reader = _Reader(data, f"machine.transitions.{name}", _TRANSITION, problems)
+def _read_transitions(machine: _Reader) -> dict[str, TransitionSpec]:
+    readers: dict[str, _Reader] = {}
+    specs: dict[str, TransitionSpec] = {}
+    for name, entry in machine.entries("transitions"):
+        path = f"machine.transitions.{name}"
+        readers[name] = _Reader(entry, path, _TRANSITION, machine.problems)
+        specs[name] = _read_transition(name, readers[name])
+    models = {name: specs[name] for name in specs if "like" not in readers[name].data}
+    return {name: _likened(specs[name], readers[name], models) for name in specs}
+
+
+def _likened(
+    spec: TransitionSpec, reader: _Reader, models: Mapping[str, TransitionSpec]
+) -> TransitionSpec:
+    """With what it takes from the transition that it is like, which must be a plain one."""
+    like = reader.take("like", _text, "")
+    if not like:
+        return spec
+    if like not in models:
+        fix = f"did you mean {meant!r}? Or " if (meant := closest(like, models)) else ""
+        fix += f"remove this one, too: ~{reader.path}"
+        reader.report(f"there is no transition {cut(like)} to be like", key="like", fix=fix)
+        return spec
+    taken = {key: getattr(models[like], key) for key in _LIKE if key not in reader.data}
+    return spec._replace(**taken)
+
+
+def _read_transition(name: str, reader: _Reader) -> TransitionSpec:
     reader.require("trigger", "source")
     spec = TransitionSpec(
         name=name,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.events import Event
@@ -188,7 +189,7 @@ def _facts_of(values: Mapping[str, Any]) -> Facts:
 
 def _fact(name: str, value: Any) -> tuple[str, Any]:
     if isinstance(value, dict):
-        return name, {int(rank): code for rank, code in value.items()}
+        return name, MappingProxyType({int(rank): code for rank, code in value.items()})
     return name, tuple(value) if isinstance(value, list) else value
 
 

@@ -122,7 +122,7 @@ def _write(target: Path, page: str) -> None:
         print(page, end="")
         return
     try:
-        target.write_text(page, encoding="utf-8")
+        target.write_text(page, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise BadInput.of(
             f"the page cannot be written: {error.strerror}: {target}",

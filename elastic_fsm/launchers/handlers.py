@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["caught_signals"]
 
-_IGNORED_BY_PYTHON = {"SIGPIPE", "SIGXFSZ"}
-"""From its first to its last moment. What it starts does not inherit that, from ``subprocess``."""
-
 
 def caught_signals(workers: Iterable[Running]) -> list[str] | None:
     """Names of the signals that workers had handlers for which failed by themselves.
@@ -44,12 +41,16 @@ def caught_signals(workers: Iterable[Running]) -> list[str] | None:
 
 
 def _handlers(worker: Running) -> set[str] | None:
-    """What a worker that has ended had handlers for; None when it is not seen any more."""
+    """What a worker that has ended had handlers for, or had blocked, to wait for it some other
+    way; None when that is not seen any more."""
     masks = signal_masks(worker.child.pid)
     caught = _names(masks.get("SigCgt", 0))
-    is_python = _names(masks.get("SigIgn", 0)) >= _IGNORED_BY_PYTHON
-    # Python has a handler for SIGINT, unless the program does without.
-    return None if not masks or (is_python and "SIGINT" not in caught) else caught
+    # Python ignores SIGXFSZ from its first moment to its last, and what it starts does not. It
+    # has a handler for SIGINT until it takes its handlers back.
+    is_python = "SIGXFSZ" in _names(masks.get("SigIgn", 0))
+    if not masks or (is_python and "SIGINT" not in caught):
+        return None
+    return caught | _names(masks.get("SigBlk", 0))
 
 
 def _names(mask: int) -> set[str]:

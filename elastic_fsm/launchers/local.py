@@ -99,10 +99,11 @@ class SubprocessLauncher(Launcher):
         """See :meth:`Launcher.stop`."""
         self._attempt = attempt
         self._births.cancel()
+        number = signals.Signals[signal]
         if self._stop is None:
             self._note_who_is_alive()
             self._stop = self._new_stop()
-            self._stop.begin(signals.Signals[signal], grace)
+            self._stop.begin(number, grace)
 
     def signal(self, signal: str, local_rank: int | None = None, *, why: str = "") -> int:
         """See :meth:`Launcher.signal`."""

@@ -7,6 +7,7 @@ subclass that starts processes of its own offers nothing better.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.engine import EXIT_LOST_CONTROL, Engine, Interrupted
@@ -89,7 +90,7 @@ class CoarseAgent(Engine):
             attempt=self.group.attempt,
             local_world_size=spec.local_world_size,
             alive=tuple(rank for rank in alive if rank not in failed),
-            exit_codes=failed,
+            exit_codes=MappingProxyType(failed),
             max_restarts=spec.max_restarts,
             restarts_left=self.owner._remaining_restarts,
             membership_restarts=self.membership_restarts,

@@ -2,7 +2,8 @@
 
 A pidfd becomes readable when its process ends; the status is then read *without* reaping, so
 that the process group stays addressable until its rest has been killed. Ready pidfds come out
-of epoll in the order in which the processes ended, and that is the order of the callbacks.
+of epoll in the order in which the processes ended, and that is the order of the callbacks. A
+descriptor is given back one look after its end was told.
 Where there is no pidfd a thread waits for each process instead.
 """
 

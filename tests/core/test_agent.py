@@ -126,6 +126,38 @@ def test_facts_are_of_their_moment():
     assert [(f["alive"], f["exit_codes"], f["stopped"]) for f in joined] == [((), {}, ())] * 2
 
 
+@pytest.mark.parametrize("what", ["data", "exit_codes"])
+def test_a_rule_cannot_change_what_it_is_given(what, module_of):
+    """It is to blame, and not whoever reads the same event after it."""
+
+    @condition
+    def changes(event, facts):
+        given = event.data if what == "data" else facts.exit_codes
+        given[1] = 0
+        return True
+
+    lost = {"worker_lost": {"conditions": ["worker_failed", "changes"]}}
+    plugin = module_of(changes)
+    run = Scenario("elastic", workers=2, plugins=[plugin], machine={"transitions": lost})
+    run.exits(1, code=3, at=5)
+    assert run.play().exit_code == 70
+    assert run.agent.error.startswith("changes: condition changes of worker_lost: TypeError")
+    exited = next(r for r in run.records if r["event"]["name"] == "worker_exited")
+    assert exited["event"]["data"]["exit_code"] == 3
+    assert exited["facts"]["exit_codes"] == {1: 3}
+
+
+def test_a_second_word_about_an_end_changes_nothing():
+    run = Scenario("elastic", workers=2)
+    run.exits(0, at=5)
+    again = {"local_rank": 0, "pid": 1, "exit_code": 0, "reason": "", "stopped_by_agent": False}
+    run.at(6, lambda: run.loop.post(Event("worker_exited", again, attempt=0)))
+    run.exits(1, at=10)
+    run.play()
+    ended = [(each.local_rank, each.exit_code) for each in run.agent.history[-1].exits]
+    assert ended == [(0, 0), (1, 0)]
+
+
 def test_a_step_is_in_the_journal_before_its_actions_run(tmp_path, module_of):
     seen = []
 

@@ -90,6 +90,7 @@ def test_ended_by_a_signal_that_was_caught(caught, held):
     """Python has a handler for SIGINT in every program, so that says nothing."""
     event = Event("workers_stopped", {"caught": caught})
     assert ended_by(event, exits(3, r0=1), ["SIGTERM", "SIGINT"]) is held
+    assert not ended_by(event, exits(3, r0=1), ["SIGINT"])
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,30 @@ def test_one_name_or_a_list_of_names():
     assert not go.from_any
 
 
+def test_a_transition_that_is_like_another():
+    """It has what it says itself, and else what the other one has; its place is its own."""
+    go = {"trigger": "x", "source": "A", "dest": "B", "conditions": ["one"], "after": ["two"]}
+    other = {"like": "go", "trigger": "y", "source": "B", "after": [], "unless": "three"}
+    spec = read(other=other, go={**go, "priority": 3})
+    like = spec.transitions["other"]
+    assert (like.trigger, like.source, like.dest) == ("y", ("B",), "B")
+    assert (like.after, like.before, like.priority) == ((), (), 0)
+    assert like.conditions is spec.transitions["go"].conditions
+    assert [str(use) for use in like.unless] == ["three"]
+
+
+@pytest.mark.parametrize("like", ["went", "second", "other"])
+def test_a_transition_is_like_a_plain_one(like):
+    """Not like one that is not there, like itself, or like one that is like another."""
+    arrow = {"trigger": "x", "source": "A"}
+    transitions = {"go": arrow, "second": {**arrow, "like": "go"}, "other": {**arrow, "like": like}}
+    _, problems = read_machine({"initial": "A", "states": {"A": {}}, "transitions": transitions})
+    (problem,) = problems
+    assert problem.path == "machine.transitions.other.like"
+    assert problem.what == f"there is no transition {like!r} to be like"
+    assert problem.fix.endswith("emove this one, too: ~machine.transitions.other")
+
+
 @pytest.mark.parametrize(
     ("use", "text"),
     [

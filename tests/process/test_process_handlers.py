@@ -12,16 +12,18 @@ from elastic_fsm.launchers.handlers import caught_signals
 from elastic_fsm.launchers.running import Running
 
 
-def masks(caught=(), ignored=()):
+def masks(caught=(), ignored=(), blocked=()):
     def mask(names):
         return sum(1 << signal.Signals[name] - 1 for name in names)
 
-    return {"SigCgt": mask(caught), "SigIgn": mask(ignored)}
+    return {"SigCgt": mask(caught), "SigIgn": mask(ignored), "SigBlk": mask(blocked)}
 
 
 SHELL = masks()
 TRAP = masks(["SIGTERM", "SIGCHLD"])
+WAITS = masks(blocked=["SIGTERM"])
 PYTHON_ENDED = masks(ignored=["SIGPIPE", "SIGXFSZ"])
+PYTHON_OF_A_PIPE = masks(ignored=["SIGXFSZ"])
 PYTHON_FELL = masks(["SIGINT"], ["SIGPIPE", "SIGXFSZ"])
 PYTHON_DEAF = masks(["SIGINT", "SIGTERM"], ["SIGPIPE", "SIGXFSZ"])
 GONE: dict[str, int] = {}
@@ -34,7 +36,9 @@ GONE: dict[str, int] = {}
         ([SHELL], [], []),
         ([SHELL], [TRAP], []),
         ([TRAP], [SHELL], ["SIGCHLD", "SIGTERM"]),
+        ([WAITS], [], ["SIGTERM"]),
         ([PYTHON_ENDED], [], None),
+        ([PYTHON_OF_A_PIPE], [], None),
         ([PYTHON_ENDED, PYTHON_ENDED], [], None),
         ([PYTHON_ENDED], [PYTHON_FELL, PYTHON_FELL], ["SIGINT"]),
         ([PYTHON_ENDED], [PYTHON_FELL, PYTHON_ENDED], None),

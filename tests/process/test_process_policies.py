@@ -98,13 +98,24 @@ def test_C3_out_of_memory_is_called_so(scene, small_memory):
     assert "out of memory" in cause["message"]
 
 
+ONLY_SOME = "machine.transitions.restart.conditions=[restart_allowed,{exit_code_in: [75, SIGKILL]}]"
+
+
 @pytest.mark.parametrize(
     ("script", "attempts", "code"),
     [("exit 75", 3, 75), ("kill -KILL $$", 3, 137), ("exit 1", 1, 1)],
 )
 def test_D4_only_some_ends_are_worth_a_restart(scene, script, attempts, code):
-    rule = "[restart_allowed,{exit_code_in: [75, SIGKILL]}]"
-    change = f"machine.transitions.restart.conditions={rule}"
-    run = scene.run("spec.max_restarts=2", change, "--", "sh", "-c", script)
+    run = scene.run("spec.max_restarts=2", ONLY_SOME, "--", "sh", "-c", script)
     assert run.code == code
+    assert len(run.report["attempts"]) == attempts
+
+
+@pytest.mark.parametrize(("exit_code", "attempts"), [(75, 2), (1, 1)])
+def test_D4_also_where_a_failure_is_doubted(scene, exit_code, attempts):
+    """Of a single Python worker it cannot be told whether it caught a signal."""
+    script = f"import sys; sys.exit({exit_code})"
+    run = scene.run("spec.max_restarts=1", ONLY_SOME, "--", scene.python, "-c", script)
+    assert run.code == exit_code
+    assert "DOUBTING" in run.path
     assert len(run.report["attempts"]) == attempts
