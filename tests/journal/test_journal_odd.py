@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 from contextlib import suppress
 
@@ -189,3 +190,17 @@ def test_a_name_that_is_too_long(words, capsys):
     assert head == f"elastic-fsm {words[0]}:"
     assert name in place
     assert "Errno" not in place
+
+
+def test_text_that_no_encoding_has_is_written_out(eventful, node, monkeypatch, tmp_path):
+    """Names of files and folders may be any bytes, and rules may raise with any text."""
+    journal = node / "journal.jsonl"
+    journal.write_text(journal.read_text().replace('"host":"node-0"', '"host":"\\udce9"', 1))
+    strict = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
+    monkeypatch.setattr("sys.stdout", strict)
+    page = tmp_path / "page.html"
+    for words in (["explain"], ["explain", "--html", str(page)], ["status"], ["replay"]):
+        run_command_line([*words, str(node)])
+    strict.flush()
+    assert b"\\udce9" in strict.buffer.getvalue()
+    assert "\\udce9" in page.read_text()

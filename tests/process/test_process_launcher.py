@@ -155,6 +155,16 @@ def test_a_stop_when_nobody_is_alive(stage, launcher):
     stage.silence()
 
 
+def test_a_stop_that_never_began_is_joined_by_none(stage, launcher, scene):
+    """A rule may have any text for the name of a signal; who asks next must be answered."""
+    stage.start(SLEEPS)
+    scene.bell.wait()
+    with pytest.raises(KeyError, match="NOPE"):
+        launcher.stop(0, "NOPE", 60)
+    launcher.stop(0, "SIGTERM", 60)
+    assert ends(stage.until("workers_stopped")) == {0: (-15, True)}
+
+
 def test_a_second_stop_joins_the_first(stage, launcher, scene):
     """One signal, one deadline, one answer."""
     trap = 'trap "echo asked >$BELL" TERM INT; '
