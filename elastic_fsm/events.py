@@ -33,6 +33,10 @@ class Event:
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", MappingProxyType(self.data))
 
+    def __reduce__(self) -> tuple[type[Event], tuple[Any, ...]]:
+        """A read-only mapping cannot be pickled, nor copied."""
+        return Event, (self.name, dict(self.data), self.attempt, self.visit)
+
 
 class EventType(NamedTuple):
     """A kind of event. A *notice* comes unasked, so that every state must say what it does."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import signal
 
 import pytest
@@ -145,6 +147,12 @@ def test_a_rule_cannot_change_what_it_is_given(what, module_of):
     exited = next(r for r in run.records if r["event"]["name"] == "worker_exited")
     assert exited["event"]["data"]["exit_code"] == 3
     assert exited["facts"]["exit_codes"] == {1: 3}
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda event: pickle.loads(pickle.dumps(event))])
+def test_an_event_can_be_copied_and_sent(again):
+    event = Event("worker_exited", {"local_rank": 1}, attempt=2)
+    assert again(event) == event
 
 
 def test_a_second_word_about_an_end_changes_nothing():
