@@ -637,16 +637,15 @@ def _is_subreaper() -> bool:
 
 
 def test_no_descriptor_is_left_open(stage, launcher, scene):
-    stage.start("exit 0")  # what is opened once
-    stage.take("worker_exited")
-    before = len(os.listdir("/proc/self/fd"))
-    for attempt in range(3):
+    opened = []
+    for attempt in range(4):
         path = scene.folder / "log"
         stage.start("exit 0", attempt=attempt, stdout=path, stderr=path)
         stage.take("worker_exited")
         launcher.stop(attempt, "SIGTERM", 60)
         stage.take("workers_stopped")
-    assert len(os.listdir("/proc/self/fd")) == before
+        opened.append(len(os.listdir("/proc/self/fd")))
+    assert opened == [opened[0]] * 4
 
 
 def test_a_guardian_gives_up_what_it_cannot_kill(monkeypatch, scene):
