@@ -125,8 +125,8 @@ def _open_standard_streams() -> None:
             os.set_inheritable(null, True)
             if descriptor == 2:
                 sys.stderr = os.fdopen(2, "w", errors="backslashreplace", closefd=False)
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be any bytes
+    if isinstance(sys.stdout, io.TextIOWrapper):  # as standard error: any text can be printed
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _dispatch(argv: Sequence[str]) -> int:

@@ -192,15 +192,16 @@ def test_a_name_that_is_too_long(words, capsys):
     assert "Errno" not in place
 
 
-def test_text_that_no_encoding_has_is_written_out(eventful, node, monkeypatch, tmp_path):
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_text_that_no_encoding_has_is_written_out(eventful, node, monkeypatch, tmp_path, errors):
     """Names of files and folders may be any bytes, and rules may raise with any text."""
     journal = node / "journal.jsonl"
-    journal.write_text(journal.read_text().replace('"host":"node-0"', '"host":"\\udce9"', 1))
-    strict = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
+    journal.write_text(journal.read_text().replace('"host":"node-0"', '"host":"\\ud800"', 1))
+    strict = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors=errors)
     monkeypatch.setattr("sys.stdout", strict)
     page = tmp_path / "page.html"
     for words in (["explain"], ["explain", "--html", str(page)], ["status"], ["replay"]):
         run_command_line([*words, str(node)])
     strict.flush()
-    assert b"\\udce9" in strict.buffer.getvalue()
-    assert "\\udce9" in page.read_text()
+    assert b"\\ud800" in strict.buffer.getvalue()
+    assert "\\ud800" in page.read_text()
