@@ -174,7 +174,7 @@ class Agent(Engine):
         self.group.note_exit(ended)
         if self.history:
             self.history[-1].exits.append(ended)
-            if self._alive in ((), (ended.local_rank,)):  # nobody else was left
+            if self._alive in ((), (ended.local_rank,)):  # nobody else runs, as far as was told
                 self.history[-1].ended = ended.time
 
     def _note_stopped(self, event: Event) -> None:

@@ -19,7 +19,7 @@ __all__ = ["CATALOGUE", "Event", "EventType"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened; whoever gets it cannot change its ``data``.
+    """Something that happened; whoever gets it cannot give its ``data`` other values.
 
     ``attempt`` marks an answer to something asked in that attempt; ``visit`` marks a timer that
     was armed on that entry of a state. The agent drops an event whose mark is not current.

@@ -45,8 +45,8 @@ def _handlers(worker: Running) -> set[str] | None:
     way; None when that is not seen any more."""
     masks = signal_masks(worker.child.pid)
     caught = _names(masks.get("SigCgt", 0))
-    # Python ignores SIGXFSZ from its first moment to its last, and what it starts does not. It
-    # has a handler for SIGINT until it takes its handlers back.
+    # Python ignores SIGXFSZ from its first moment to its last; what it starts by `subprocess`
+    # does not. It has a handler for SIGINT until it takes its handlers back.
     is_python = "SIGXFSZ" in _names(masks.get("SigIgn", 0))
     if not masks or (is_python and "SIGINT" not in caught):
         return None

@@ -249,6 +249,16 @@ def bound(module_of, use=None, timeouts=None):
     return spec, rules, [problem.what for problem in problems]
 
 
+def test_a_wrong_name_in_two_that_are_alike_is_one_problem():
+    go = {"trigger": "x", "source": "A", "conditions": "nobody", "after": "nothing"}
+    spec = read(go=go, other={"like": "go", "trigger": "y", "source": "A"})
+    _, problems = bind(spec, Registry([]), SETTINGS)
+    assert [problem.path for problem in problems] == [
+        "machine.transitions.go.conditions",
+        "machine.transitions.go.after",
+    ]
+
+
 @pytest.mark.parametrize(
     ("use", "number", "held"),
     [
