@@ -54,7 +54,8 @@ class Gap:
 class JournalFile:
     """A journal as it was found. ``summary`` covers dropped lines, too.
 
-    ``damaged`` holds ``file:line: what is wrong`` for each line that was left out.
+    ``damaged`` holds ``file:line: what is wrong`` for each line that was left out, ``changed``
+    ``file:line`` of headers that are used although they do not fit their checksum.
     """
 
     path: Path
@@ -64,6 +65,7 @@ class JournalFile:
     summary: Tally = field(default_factory=Tally)
     gaps: tuple[Gap, ...] = ()
     damaged: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
     places: tuple[tuple[Path, int], ...] = ()
 
     def where(self, index: int) -> str:
@@ -85,6 +87,9 @@ class JournalFile:
                 f"left out, for it cannot be used: {'; '.join(self.damaged[:_NAMED])}"
                 + (f"; and {counted(more, 'more line')}" if more > 0 else "")
             )
+        if self.changed:
+            where = ", ".join(self.changed)
+            said.append(f"used, though it was changed after it was written: the header {where}")
         return said
 
     @property
@@ -163,6 +168,7 @@ class _Part:
     torn: bool
     records: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
 
 
 def _newest_of(path: Path) -> Path:
@@ -191,11 +197,12 @@ def _read_part(path: Path) -> _Part | None:
         raise BadInput.of(what, where=str(path), fix="see whose it is, and what it is") from error
     if not lines:
         return None
-    part = _Part(path, parse_header(lines[0], path), torn=bool(rest))
+    sealed = any(map(is_as_written, lines))
+    part = _Part(path, parse_header(lines[0], path, sealed=sealed), torn=bool(rest))
     if "check" in part.header:
-        part.damaged.append(f"{path}:1: the header was changed after it was written, and is used")
+        part.changed.append(f"{path}:1")
     for number, line in enumerate(lines[1:], start=2):
-        record, fault = parse_record(line)
+        record, fault = parse_record(line, sealed=sealed)
         if fault is None:
             part.records.append((number, record))
         else:
@@ -203,12 +210,12 @@ def _read_part(path: Path) -> _Part | None:
     return part
 
 
-def parse_header(line: bytes, path: Path) -> dict[str, Any]:
-    """The first line of a file.
+def parse_header(line: bytes, path: Path, *, sealed: bool = False) -> dict[str, Any]:
+    """The first line of a file; see :func:`parse_record` for its ``check``.
 
     Raises :class:`BadInput` when it is none, or that of a format which this version cannot read.
     """
-    header = _object(line)
+    header = _object(line, sealed)
     if header is None or "format" not in header:
         fault = "it is not that of a journal"
     elif header["format"] != FORMAT:
@@ -223,19 +230,19 @@ def parse_header(line: bytes, path: Path) -> dict[str, Any]:
     raise BadInput.of(what, where=str(path), fix=fix)
 
 
-def parse_record(line: bytes) -> tuple[dict[str, Any], str | None]:
-    """Another line, and what is wrong with it; it may be used only when that is None."""
-    record = _object(line)
+def parse_record(line: bytes, *, sealed: bool = False) -> tuple[dict[str, Any], str | None]:
+    """Another line, and what is wrong with it; it may be used only when that is None.
+
+    It has a ``check`` only when that does not fit the line; None when there is none, though in a
+    ``sealed`` file each line has one: whoever took it out has changed the line.
+    """
+    record = _object(line, sealed)
     if record is None:
         return {}, "it is no JSON object"
     return record, fault_of_record(record)
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
-    """The line's object; it keeps its ``check`` only where that does not fit the line.
-
-    A line without one, of somebody who knows no checksums, cannot be told from what was written.
-    """
+def _object(line: bytes, sealed: bool) -> dict[str, Any] | None:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -244,6 +251,8 @@ def _object(line: bytes) -> dict[str, Any] | None:
         return None
     if is_as_written(line):
         value.pop("check", None)
+    elif sealed:
+        value.setdefault("check", None)
     return value
 
 
@@ -269,5 +278,6 @@ def _join(newest: Path, parts: list[_Part]) -> JournalFile:
         summary=tally,
         gaps=tuple(gaps),
         damaged=tuple(place for part in parts for place in part.damaged),
+        changed=tuple(place for part in parts for place in part.changed),
         places=tuple(places),
     )

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["other_machine", "own_machine", "replay_node"]
 
 _MOST = 20
-_CHANGED = "was changed after it was written: its checksum does not fit"
 
 
 def replay_node(
@@ -46,7 +45,8 @@ def replay_node(
     tell = _tell_other if other else _tell_own
     lines = [f"{journal.header.get('run_id')} on {journal.header.get('host')}:"]
     lines += [f"  {line}" for line in (*tell(journal, outcome), *journal.remarks())]
-    agrees = not (outcome.differences or journal.damaged) and outcome.ended_at is None
+    doubtful = outcome.differences or journal.damaged or journal.changed
+    agrees = not doubtful and outcome.ended_at is None
     return "".join(printable(line) + "\n" for line in lines), agrees
 
 
@@ -139,7 +139,7 @@ def _difference(difference: Difference) -> Iterator[str]:
 
 def _field(name: str, record: Mapping[str, Any], computed: Mapping[str, Any]) -> Iterator[str]:
     if name == "check":
-        yield f"the line {_CHANGED}"
+        yield f"the line {_changed(record)}"
     elif name == "form":
         yield computed[name]
     elif name == "seq":
@@ -164,8 +164,17 @@ def _tell_other(journal: JournalFile, outcome: Replayed) -> Iterator[str]:
         yield from _early_end(journal, outcome)
     changed = [index for index, record in enumerate(journal.records) if "check" in record]
     yield from tell_ends(
-        changed, _MOST, 0, lambda at: [f"{journal.where(at)} {_CHANGED}"], "… and so were {} more"
+        changed,
+        _MOST,
+        0,
+        lambda at: [f"{journal.where(at)} {_changed(journal.records[at])}"],
+        "… and so were {} more",
     )
+
+
+def _changed(record: Mapping[str, Any]) -> str:
+    fault = "is gone" if record["check"] is None else "does not fit"
+    return f"was changed after it was written: its checksum {fault}"
 
 
 def _both(difference: Difference) -> Iterator[str]:

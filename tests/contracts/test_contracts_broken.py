@@ -9,6 +9,7 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 
+import psutil
 import pytest
 from contract_subjects import (
     ActingLauncher,
@@ -338,6 +339,10 @@ class InGroupsOnly(Starting):
         return self.real(argv, **{**options, "start_new_session": False, "process_group": 0})
 
 
+# The shell goes on when its child has left the session that the stop is for.
+AWAIT_SESSION = 'while [ "$(cut -d " " -f 6 /proc/$!/stat)" = $$ ]; do :; done'
+
+
 @breaks(
     "test_a_stop_reaches_what_the_workers_started", "test_a_stop_reaches_what_a_worker_left_behind"
 )
@@ -350,11 +355,8 @@ class LeavesChildrenBehind(Starting):
 
     def changed(self, worker):
         *shell, script = worker.argv
-        return replace(worker, argv=(*shell, script.replace("sleep", "setsid sleep")))
-
-    def close(self):
-        vars(self._strays).pop("find", None)  # the test itself leaves nothing behind
-        return super().close()
+        in_own_session = f"setsid sleep 600 & {AWAIT_SESSION};"
+        return replace(worker, argv=(*shell, script.replace("sleep 600 &", in_own_session)))
 
 
 # -- rendezvous ------------------------------------------------------------------------------------
@@ -646,6 +648,19 @@ def contract_of(broken):
 def test_what_is_broken_is_found(broken, check):
     with pytest.raises((AssertionError, OSError, RuntimeError, TypeError)):
         run_check(contract_of(broken), check)
+
+
+def test_the_suite_leaves_nothing_of_a_launcher_that_fails_it():
+    left = []
+
+    class Suite(contract_of(LeavesChildrenBehind)):
+        def _child_of_a_worker(self, what, then):
+            left.append(psutil.Process(super()._child_of_a_worker(what, then)))
+            return left[0].pid
+
+    with pytest.raises(AssertionError):
+        run_check(Suite, "test_a_stop_reaches_what_a_worker_left_behind")
+    left[0].wait(timeout=30)
 
 
 @pytest.mark.parametrize("subject", [Subprocesses, ScriptedAlone, InMemory])

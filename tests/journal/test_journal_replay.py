@@ -82,6 +82,39 @@ def test_a_changed_line_is_named(eventful, node, capsys, transition, values, fie
     assert "check:" not in out
 
 
+def without_checksum(path, number):
+    """Take the checksum out of a line of a file, and change nothing else."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[number - 1] = re.sub(rb',"check":"[0-9a-f]{8}"}', b"}", lines[number - 1])
+    path.write_bytes(b"".join(lines))
+
+
+def test_a_line_that_has_lost_its_checksum_is_named(eventful, node):
+    path = node / "journal.jsonl"
+    without_checksum(path, 4)
+    text, agrees = replay_node(node)
+    assert not agrees
+    assert "the header" not in text
+    assert f"{path}:4 (seq 3): " in text
+    assert text.count("was changed after it was written: its checksum is gone") == 1
+
+
+def test_a_header_that_has_lost_its_checksum_is_named(eventful, node):
+    path = node / "journal.jsonl"
+    without_checksum(path, 1)
+    text, agrees = replay_node(node)
+    assert not agrees
+    assert f"the header {path}:1\n" in text
+
+
+def test_a_journal_of_somebody_who_knows_no_checksums_is_as_it_is(eventful, node):
+    path = node / "journal.jsonl"
+    for number in range(1, len(eventful.records) + 2):
+        without_checksum(path, number)
+    text, agrees = replay_node(node)
+    assert agrees, text
+
+
 def test_one_difference_in_words(eventful, node):
     change(node, 3, time=17.0)
     text, _ = replay_node(node)
@@ -115,7 +148,9 @@ def test_a_changed_header_is_named(node, eventful, capsys):
     path = node / "journal.jsonl"
     path.write_text(path.read_text().replace('"host":"node-0"', '"host":"node-1"', 1))
     assert run_command_line(["replay", str(node)]) == 1
-    assert f"{path}:1: the header was changed after it was written" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"used, though it was changed after it was written: the header {path}:1\n" in out
+    assert "left out" not in out
 
 
 def test_a_changed_note_is_named(node, eventful, capsys):
@@ -222,7 +257,7 @@ def test_plugins_are_found_where_the_run_found_them(tmp_path, play, node, monkey
     header, *rest = path.read_text().splitlines(keepends=True)
     named = json.loads(header) | {"plugins": {"my_rules_for_replay": str(source)}}
     del named["check"]
-    path.write_text(json.dumps(named) + "\n" + "".join(rest))
+    path.write_text(to_line(named).decode() + "".join(rest))
     monkeypatch.setattr("sys.path", [p for p in __import__("sys").path if p != str(folder)])
     text, agrees = replay_node(node)
     assert agrees, text
@@ -234,7 +269,7 @@ def test_a_plugin_from_nowhere_is_looked_for_among_what_is_installed(eventful, n
     header, *rest = path.read_text().splitlines(keepends=True)
     named = json.loads(header) | {"plugins": {"a.rule_of_nobody": file}}
     del named["check"]
-    path.write_text(json.dumps(named) + "\n" + "".join(rest))
+    path.write_text(to_line(named).decode() + "".join(rest))
     with pytest.raises(BadInput, match=r"there is no module 'a\.rule_of_nobody'"):
         replay_node(node)
 

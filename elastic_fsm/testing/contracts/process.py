@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.launchers.base import LaunchPlan
@@ -16,6 +18,20 @@ __all__ = ["ProcessLauncherContract"]
 
 class ProcessLauncherContract(LauncherContract):
     """Commands are started as they stand, each in a session of its own."""
+
+    def setup_method(self) -> None:
+        """Before each check."""
+        super().setup_method()
+        self._started_by_workers: list[int] = []
+
+    def teardown_method(self) -> None:
+        """After each check; a launcher that fails one must not leave its processes here."""
+        try:
+            super().teardown_method()
+        finally:
+            for pid in self._started_by_workers:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def output_of(self, *argv: str, **fields: Any) -> str:
         """What a command writes, when it is started as a worker and ends with 0."""
@@ -75,4 +91,5 @@ class ProcessLauncherContract(LauncherContract):
         script = f'sleep 600 & echo $! >"{pid_file}"; echo "{what}" >"$BELL"; {then or "wait"}'
         self.start(script)
         self.await_workers(1)
-        return int(pid_file.read_text())
+        self._started_by_workers.append(int(pid_file.read_text()))
+        return self._started_by_workers[-1]
