@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring_ascii
@@ -16,19 +17,38 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
+_DEEPEST = 10
+
+
+def _tamed(value: Any, depth: int = 0) -> Any:
+    """A copy that JSON can hold: keys are text, and so is a number that is none.
+
+    What is nested more deeply than any event of ours, or holds itself, is cut.
+    """
+    if isinstance(value, Mapping | list | tuple):
+        if depth == _DEEPEST:
+            return "..."
+        if isinstance(value, Mapping):
+            return {str(key): _tamed(each, depth + 1) for key, each in value.items()}
+        return [_tamed(each, depth + 1) for each in value]
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return value if is_number or value is None else str(value)
+
+
 _SAMPLE = {"text": 'é "\n', "by rank": {0: [1.5, None, True]}, "odd": {1j}}
 
 
 def _encoder() -> Callable[[Any], str]:
     """What ``json.dumps`` does, whose encoder is here made once and not for each line.
 
-    Records are made of values that were copied out of events and facts, so there are no circles
-    to look for.
+    Circles are not looked for: they are found by the depth to which they lead.
     """
-    encode = json.JSONEncoder(default=_plain, separators=(",", ":"), check_circular=False).encode
+    encode = json.JSONEncoder(
+        default=_plain, separators=(",", ":"), check_circular=False, allow_nan=False
+    ).encode
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     try:
-        pieces = make(None, _plain, encode_basestring_ascii, None, ":", ",", False, False, True)
+        pieces = make(None, _plain, encode_basestring_ascii, None, ":", ",", False, False, False)
     except TypeError:  # there is none, or one with other parameters
         return encode
 
@@ -45,7 +65,10 @@ _CHECK = b',"check":"%08x"}'
 
 def to_line(record: Mapping[str, Any]) -> bytes:
     """A line, with the CRC-32 of what it is without its last key: nobody edits it unnoticed."""
-    text = _encode(record).encode()
+    try:
+        text = _encode(record).encode()
+    except (TypeError, ValueError, RecursionError):  # an event of a user's own may hold anything
+        text = _encode(_tamed(record)).encode()
     return text[:-1] + _CHECK % zlib.crc32(text) + b"\n"
 
 

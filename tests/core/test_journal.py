@@ -51,6 +51,41 @@ def test_a_line_is_sealed(tmp_path):
     assert not is_as_written(b'{"seq":1}')
 
 
+def itself():
+    value = [1]
+    value.append(value)
+    return value
+
+
+def nested(times):
+    value = 1
+    for _ in range(times):
+        value = {"inside": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ({(0, 1): "a", None: True}, {"(0, 1)": "a", "None": True}),
+        ([float("nan"), -float("inf"), 1.5], ["nan", "-inf", 1.5]),
+        (nested(3) | {(): 1}, nested(3) | {"()": 1}),
+        ({(): Path("x")}, {"()": "x"}),
+    ],
+)
+def test_what_json_cannot_hold_is_told_in_text(value, told):
+    line = to_line({"seq": 1, "event": {"name": "own", "data": {"x": value}}})
+    assert is_as_written(line)
+    assert json.loads(line)["event"]["data"] == {"x": told}
+
+
+@pytest.mark.parametrize("value", [itself(), nested(100_000)])
+def test_what_holds_itself_is_cut(value):
+    line = to_line({"seq": 1, "value": value})
+    assert is_as_written(line)
+    assert b'"..."' in line
+
+
 def test_a_header_and_then_numbered_lines_each_at_once(tmp_path):
     path = tmp_path / "journal.jsonl"
     journal = Journal(path)

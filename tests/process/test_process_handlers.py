@@ -29,6 +29,25 @@ PYTHON_DEAF = masks(["SIGINT", "SIGTERM"], ["SIGPIPE", "SIGXFSZ"])
 GONE: dict[str, int] = {}
 
 
+@pytest.fixture
+def workers_with(monkeypatch):
+    """Workers that have ended: masks and exit codes of failed ones, then of those stopped."""
+
+    def make(failed, stopped):
+        of_pid = dict(enumerate([*failed, *stopped]))
+        shown = {pid: masks for pid, (masks, _) in of_pid.items()}
+        monkeypatch.setattr(handlers, "signal_masks", shown.get)
+        workers = []
+        for pid, (_, code) in of_pid.items():
+            worker = Running(SimpleNamespace(), SimpleNamespace(pid=pid))
+            worker.stopped_by_agent = pid >= len(failed)
+            worker.exit_code = code
+            workers.append(worker)
+        return workers
+
+    return make
+
+
 @pytest.mark.parametrize(
     ("failed", "stopped", "caught"),
     [
@@ -48,21 +67,28 @@ GONE: dict[str, int] = {}
         ([GONE], [GONE], None),
     ],
 )
-def test_what_was_caught(monkeypatch, failed, stopped, caught):
+def test_what_was_caught(workers_with, failed, stopped, caught):
     """Python takes its handlers back before it ends; who fell in its work still shows them."""
-    of_pid = dict(enumerate([*failed, *stopped]))
-    monkeypatch.setattr(handlers, "signal_masks", of_pid.get)
-    workers = []
-    for pid in of_pid:
-        worker = Running(SimpleNamespace(), SimpleNamespace(pid=pid))
-        worker.stopped_by_agent = pid >= len(failed)
-        worker.exit_code = -signal.SIGTERM if worker.stopped_by_agent else 1
-        workers.append(worker)
+    workers = workers_with([(each, 1) for each in failed], [(each, -15) for each in stopped])
     assert caught_signals(workers) == caught
 
 
-def test_a_death_by_a_signal_says_what_it_was(monkeypatch):
-    monkeypatch.setattr(handlers, "signal_masks", {1: TRAP}.get)
-    worker = Running(SimpleNamespace(), SimpleNamespace(pid=1))
-    worker.exit_code = -signal.SIGSEGV
-    assert caught_signals([worker]) == []
+@pytest.mark.parametrize(
+    ("code", "stopped", "caught"),
+    [
+        (1, [(WAITS, 143), (WAITS, 143)], []),
+        (1, [(WAITS, 0)], []),
+        (1, [(WAITS, -9)], []),  # it never waits for what it has blocked
+        (1, [(WAITS, 1), (WAITS, 1)], ["SIGTERM"]),
+        (1, [(WAITS, 143), (WAITS, 1)], ["SIGTERM"]),
+        (1, [(WAITS, 143), (WAITS, 5)], ["SIGTERM"]),
+        (1, [(WAITS, 143), (SHELL, 143)], ["SIGTERM"]),
+        (143, [(WAITS, 143)], ["SIGTERM"]),
+    ],
+)
+def test_who_waits_for_a_signal_shows_how_it_is_answered(workers_with, code, stopped, caught):
+    assert caught_signals(workers_with([(WAITS, code)], stopped)) == caught
+
+
+def test_a_death_by_a_signal_says_what_it_was(workers_with):
+    assert caught_signals(workers_with([(TRAP, -signal.SIGSEGV)], [])) == []
