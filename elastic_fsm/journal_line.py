@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from collections.abc import Callable, Mapping
 from json.encoder import encode_basestring_ascii
@@ -12,12 +11,20 @@ from typing import Any
 __all__ = ["is_as_written", "to_line"]
 
 
+def _text(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # of a class of a user's own, or a number of too many digits
+        return f"<{type(value).__name__}>"
+
+
 def _plain(value: Any) -> Any:
     """What JSON has no word for: mappings that are no dictionaries, and all else as text."""
-    return dict(value) if isinstance(value, Mapping) else str(value)
+    return dict(value) if isinstance(value, Mapping) else _text(value)
 
 
 _DEEPEST = 10
+_LARGEST = 1e300
 
 
 def _tamed(value: Any, depth: int = 0) -> Any:
@@ -29,10 +36,10 @@ def _tamed(value: Any, depth: int = 0) -> Any:
         if depth == _DEEPEST:
             return "..."
         if isinstance(value, Mapping):
-            return {str(key): _tamed(each, depth + 1) for key, each in value.items()}
+            return {_text(key): _tamed(each, depth + 1) for key, each in value.items()}
         return [_tamed(each, depth + 1) for each in value]
-    is_number = isinstance(value, int | float) and math.isfinite(value)
-    return value if is_number or value is None else str(value)
+    is_number = isinstance(value, int | float) and abs(value) < _LARGEST  # which nan is not
+    return value if is_number or value is None else _text(value)
 
 
 _SAMPLE = {"text": 'é "\n', "by rank": {0: [1.5, None, True]}, "odd": {1j}}

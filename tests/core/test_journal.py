@@ -57,6 +57,11 @@ def itself():
     return value
 
 
+class Unspeakable:
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
 def nested(times):
     value = 1
     for _ in range(times):
@@ -71,6 +76,8 @@ def nested(times):
         ([float("nan"), -float("inf"), 1.5], ["nan", "-inf", 1.5]),
         (nested(3) | {(): 1}, nested(3) | {"()": 1}),
         ({(): Path("x")}, {"()": "x"}),
+        ([Unspeakable(), 10**5000], ["<Unspeakable>", "<int>"]),
+        (Unspeakable(), "<Unspeakable>"),
     ],
 )
 def test_what_json_cannot_hold_is_told_in_text(value, told):
