@@ -15,13 +15,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.journal_line import is_as_written
 from elastic_fsm.journal_shape import fault_of_header, fault_of_record
 from elastic_fsm.narration import counted
-from elastic_fsm.problems import BadInput
+from elastic_fsm.problems import BadInput, Problem
 from elastic_fsm.tally import FORMAT, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "DEFAULT_RUNS",
@@ -43,11 +46,17 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Dropped lines: ``records[index]`` is the first after them, ``before`` the sums up to it."""
+    """Missing lines: ``records[index]`` is the first after them, ``before`` the sums up to it.
+
+    They were dropped to keep the journal small, or are ``lost``: a file before ``path`` was
+    changed, or is gone.
+    """
 
     index: int
     missing: int
     before: Tally
+    path: Path
+    lost: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +76,31 @@ class JournalFile:
     damaged: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     places: tuple[tuple[Path, int], ...] = ()
+    first: Path | None = None
+    """The file whose header is :attr:`header`, if it is not ``path``, the newest."""
 
     def where(self, index: int) -> str:
         """``file:line`` of a record."""
         path, line = self.places[index]
         return f"{path}:{line}"
 
+    def blame_header(self, error: BadInput) -> BadInput:
+        """What is wrong with the machine of the header, with its place, and whether it was
+        changed after it was written."""
+        place = f"{self.first or self.path}:1"
+        found = [problem._replace(where=problem.where or place) for problem in error.problems]
+        if place in self.changed:
+            found.insert(0, Problem("the header was changed after it was written", where=place))
+        return BadInput(found)
+
+    @property
+    def is_as_written(self) -> bool:
+        """Whether nothing was changed or lost, as far as can be seen; the last line may be torn."""
+        return not (self.damaged or self.changed or any(gap.lost for gap in self.gaps))
+
     def remarks(self) -> list[str]:
         """What is to be said about the file itself: what is not in the records, and why."""
-        said = [
-            f"{gap.missing} lines were dropped to keep the journal small; their sums were kept"
-            for gap in self.gaps
-        ]
+        said = [self._missing(gap) for gap in self.gaps]
         if self.torn:
             said.append("the last line was not written to its end, and is left out")
         if self.damaged:
@@ -91,6 +113,12 @@ class JournalFile:
             where = ", ".join(self.changed)
             said.append(f"used, though it was changed after it was written: the header {where}")
         return said
+
+    def _missing(self, gap: Gap) -> str:
+        lines = counted(gap.missing, "line")
+        if gap.lost:
+            return f"missing before {gap.path}: {lines}"
+        return f"dropped to keep the journal small: {lines}, whose sums were kept"
 
     @property
     def final(self) -> bool:
@@ -165,10 +193,15 @@ class _Part:
 
     path: Path
     header: dict[str, Any]
+    sealed: bool
     torn: bool
     records: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
+
+    @property
+    def number(self) -> int:
+        """Of the file, from 0."""
+        return int(self.header.get("part", 0))
 
 
 def _newest_of(path: Path) -> Path:
@@ -198,9 +231,7 @@ def _read_part(path: Path) -> _Part | None:
     if not lines:
         return None
     sealed = any(map(is_as_written, lines))
-    part = _Part(path, parse_header(lines[0], path, sealed=sealed), torn=bool(rest))
-    if "check" in part.header:
-        part.changed.append(f"{path}:1")
+    part = _Part(path, parse_header(lines[0], path, sealed=sealed), sealed, torn=bool(rest))
     for number, line in enumerate(lines[1:], start=2):
         record, fault = parse_record(line, sealed=sealed)
         if fault is None:
@@ -261,11 +292,14 @@ def _join(newest: Path, parts: list[_Part]) -> JournalFile:
     places: list[tuple[Path, int]] = []
     gaps: list[Gap] = []
     tally = Tally()
+    before: _Part | None = None
     for part in parts:
         carried = Tally.from_dict(part.header.get("carried", {}))
         if carried.seq > tally.seq:
-            gaps.append(Gap(len(records), carried.seq - tally.seq, carried))
+            missing, lost = carried.seq - tally.seq, not _are_dropped_between(before, part)
+            gaps.append(Gap(len(records), missing, carried, part.path, lost))
             tally = Tally.from_dict(part.header["carried"])
+        before = part
         for number, record in part.records:
             tally.add(record)
             records.append(record)
@@ -277,7 +311,28 @@ def _join(newest: Path, parts: list[_Part]) -> JournalFile:
         torn=parts[-1].torn,
         summary=tally,
         gaps=tuple(gaps),
-        damaged=tuple(place for part in parts for place in part.damaged),
-        changed=tuple(place for part in parts for place in part.changed),
+        damaged=tuple(_damaged(parts)),
+        changed=tuple(_changed(parts)),
         places=tuple(places),
+        first=parts[0].path,
     )
+
+
+def _damaged(parts: list[_Part]) -> Iterator[str]:
+    for part in parts:
+        yield from part.damaged
+        if part.torn and part is not parts[-1]:
+            yield f"{part.path}: the last line was not written to its end"
+
+
+def _changed(parts: list[_Part]) -> Iterator[str]:
+    """Headers that do not fit their checksum, and those of files that have lost all of them."""
+    sealed = any(part.sealed for part in parts)
+    for part in parts:
+        if "check" in part.header or part.sealed != sealed:
+            yield f"{part.path}:1"
+
+
+def _are_dropped_between(before: _Part | None, part: _Part) -> bool:
+    """Whether files are dropped there: the first one stays, and so do the last ones."""
+    return before is not None and before.number == 0 and part.number > 1

@@ -104,7 +104,10 @@ def _drawing_of_run(words: GraphWords) -> Drawing:
     journal = read_up_to_now(folders[0])
     for remark in journal.remarks():
         print(f"elastic-fsm: {printable(remark)}", file=sys.stderr)
-    diagram = diagram_of(read_spec(journal.header["machine"]))
+    try:
+        diagram = diagram_of(read_spec(journal.header["machine"]))
+    except BadInput as error:
+        raise journal.blame_header(error) from error
     return Drawing(diagram, layer_of_run(diagram, journal), words.with_any, words=words.again())
 
 

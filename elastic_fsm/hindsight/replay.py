@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from elastic_fsm.journal_reader import JournalFile
     from elastic_fsm.machine import Ignored, Step
     from elastic_fsm.registry import Registry
+    from elastic_fsm.tally import Tally
 
 __all__ = ["MOST_KEPT", "Difference", "Replayed", "recorded_machine", "replay"]
 
@@ -84,7 +85,7 @@ def replay(journal: JournalFile, machine: Machine, *, other: bool = False) -> Re
     differing, ended_at = 0, None
     for index, record in enumerate(journal.records):
         if index in skips:
-            run.skip_to(skips[index].state, skips[index].visits, skips[index].worker_state)
+            run.skip_to(skips[index])
         fields, computed = run.compare(record)
         differing += bool(fields)
         if fields and len(differences) < MOST_KEPT:
@@ -111,11 +112,11 @@ class _Replay:
         shown = machine.state.worker_state
         self.worker_state: str = shown.value if shown else "INIT"
 
-    def skip_to(self, state: str, visits: int, worker_state: str) -> None:
-        """Lines were dropped: go on where the sums say that the machine was."""
-        self.visits, self.worker_state = visits, worker_state
-        self.sequence = -1
-        self._put(state)
+    def skip_to(self, before: Tally) -> None:
+        """Lines are missing: go on where the sums say that the machine was."""
+        self.visits, self.worker_state = before.visits, before.worker_state
+        self.sequence = before.seq
+        self._put(before.state)
 
     def follow(self, record: Mapping[str, Any]) -> None:
         """Wrongly at its end, so that nothing more would come: go on as the journal says."""

@@ -45,8 +45,7 @@ def replay_node(
     tell = _tell_other if other else _tell_own
     lines = [f"{journal.header.get('run_id')} on {journal.header.get('host')}:"]
     lines += [f"  {line}" for line in (*tell(journal, outcome), *journal.remarks())]
-    doubtful = outcome.differences or journal.damaged or journal.changed
-    agrees = not doubtful and outcome.ended_at is None
+    agrees = journal.is_as_written and not outcome.differences and outcome.ended_at is None
     return "".join(printable(line) + "\n" for line in lines), agrees
 
 
@@ -54,9 +53,15 @@ def replay_node(
 
 
 def own_machine(journal: JournalFile) -> Machine:
-    """The machine that the journal's header holds, with the run's plugins."""
+    """The machine that the journal's header holds, with the run's plugins.
+
+    Raises :class:`BadInput` when it cannot be made.
+    """
     plugins = journal.header.get("plugins", {})
-    return recorded_machine(journal.header, rules_for(list(plugins), _folders(plugins)))
+    try:
+        return recorded_machine(journal.header, rules_for(list(plugins), _folders(plugins)))
+    except BadInput as error:
+        raise journal.blame_header(error) from error
 
 
 def other_machine(

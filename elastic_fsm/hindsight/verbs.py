@@ -38,7 +38,8 @@ elastic-fsm replay [RUN_DIR] [-c FILE] [overrides]
 Gives the events of a run's journal to its machine again; exit code 1 when a step is another one.
 It imports the plugins that the journal names, so replay only journals that you trust.
 With overrides it shows where another machine would have gone another way: machine=fail_fast, or
-changes to the run's own, machine.transitions.restart.conditions=[]. Nothing is started.
+changes to the run's own, 'machine.transitions.restart.conditions=[{exit_code_in: [75]}]'.
+Nothing is started.
 """
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from journal_checks import check_lines, check_replay
 
 from elastic_fsm.cli import run_command_line
-from elastic_fsm.hindsight.replaying import own_machine
+from elastic_fsm.hindsight.replaying import own_machine, replay_node
 from elastic_fsm.journal import Journal
 from elastic_fsm.journal_reader import find_run, read_journal
 from elastic_fsm.problems import BadInput
@@ -192,6 +194,8 @@ def test_a_long_journal_keeps_its_beginning_its_end_and_all_sums(play, node):
     assert journal.summary.visits == sum(r["entered"] for r in steps)
     assert sum(journal.summary.seconds_in().values()) == pytest.approx(run.loop.clock.now())
     (gap,) = journal.gaps
+    assert not gap.lost
+    assert journal.is_as_written
     assert gap.missing == len(run.records) - len(journal.records) > 0
     assert journal.records[gap.index]["seq"] == journal.records[gap.index - 1]["seq"] + (
         gap.missing + 1
@@ -216,6 +220,48 @@ def test_a_journal_of_which_nothing_was_dropped_is_as_if_it_were_one_file(play, 
     assert journal.gaps == ()
     assert [r["seq"] for r in journal.records] == list(range(1, len(run.records) + 1))
     check_replay(journal, own_machine(journal))
+
+
+def without_last_line(path):
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+
+
+def without_first_line(path):
+    header, _, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text(header + "".join(rest))
+
+
+def torn(path):
+    path.write_text(path.read_text()[:-30])
+
+
+def without_checksums(path):
+    path.write_text(re.sub(r',"check":"[0-9a-f]{8}"}\n', "}\n", path.read_text()))
+
+
+@pytest.mark.usefixtures("small_files")
+@pytest.mark.parametrize(
+    ("change", "number", "told"),
+    [
+        (without_last_line, 3, "missing before {after}: 1 line\n"),
+        (without_first_line, 3, "{path}:2 (seq "),
+        (torn, 3, "{path}: the last line was not written to its end"),
+        (torn, 0, "{path}: the last line was not written to its end"),
+        (Path.unlink, 3, "missing before {after}: "),
+        (Path.unlink, 0, "missing before {after}: "),
+        (lambda path: path.write_text(""), 3, "missing before {after}: "),
+        (without_checksums, 3, "the header {path}:1\n"),
+    ],
+)
+def test_what_one_of_many_files_has_lost_is_named(play, node, change, number, told):
+    many_restarts(play)
+    files = sorted(node.glob("journal-*.jsonl"), key=lambda file: int(file.stem[8:]))
+    path, after = files[number], files[number + 1]
+    change(path)
+    text, agrees = replay_node(node)
+    assert not agrees
+    assert told.format(path=path, after=after) in text
+    assert "no difference" in text or text.count("(seq ") == 1
 
 
 @pytest.mark.usefixtures("small_files")

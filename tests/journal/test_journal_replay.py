@@ -153,6 +153,22 @@ def test_a_changed_header_is_named(node, eventful, capsys):
     assert "left out" not in out
 
 
+@pytest.mark.parametrize("verb", [["replay"], ["graph", "--run"]])
+def test_a_changed_header_that_is_no_machine_is_named(node, eventful, capsys, verb):
+    path = node / "journal.jsonl"
+    path.write_text(path.read_text().replace('"doc":"Somebody', '"dok":"Somebody', 1))
+    assert run_command_line([*verb, str(node)]) == 2
+    err = capsys.readouterr().err
+    assert f"{path}:1: the header was changed after it was written\n" in err
+    assert f"{path}:1: machine.transitions.told_to_stop.dok: unknown key 'dok'" in err
+
+
+def test_the_override_that_the_help_names_can_be_used(node, eventful, capsys):
+    assert run_command_line(["replay", "--help"]) == 0
+    (words,) = re.findall("'(machine[.].*)'", capsys.readouterr().out)
+    assert run_command_line(["replay", str(node), words]) in (0, 1)
+
+
 def test_a_changed_note_is_named(node, eventful, capsys):
     path = node / "journal.jsonl"
     *_, last = read_journal(node).records
