@@ -3,6 +3,7 @@
  *   worker idle      sleep until SIGTERM
  *   worker fail      the same, but on the first start the rank BENCH_FAIL_RANK exits with 1
  *                    after BENCH_FAIL_AFTER_MS
+ *   worker crash     the same as fail, but SIGTERM kills it, as it does an ordinary program
  *   worker lines     write BENCH_LINES lines of 100 bytes to standard output, pausing for
  *                    BENCH_PAUSE_US after every 400
  *
@@ -74,10 +75,11 @@ static void write_lines(long count, long pause) {
 int main(int argc, char **argv) {
     long long started = now();
     const char *mode = argc > 1 ? argv[1] : "idle";
+    int crashes = strcmp(mode, "crash") == 0, fails = crashes || strcmp(mode, "fail") == 0;
     sigset_t stop;
     sigemptyset(&stop);
     sigaddset(&stop, SIGTERM);
-    if (strcmp(mode, "lines") != 0) sigprocmask(SIG_BLOCK, &stop, NULL);
+    if (strcmp(mode, "lines") != 0 && !crashes) sigprocmask(SIG_BLOCK, &stop, NULL);
     stamps = open(getenv("BENCH_STAMPS") ? getenv("BENCH_STAMPS") : "/dev/stderr", O_WRONLY | O_CLOEXEC);
     start_number = number("TORCHELASTIC_RESTART_COUNT", 0);
     rank = number("LOCAL_RANK", 0);
@@ -90,7 +92,7 @@ int main(int argc, char **argv) {
                            (used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1000LL);
         return 0;
     }
-    if (strcmp(mode, "fail") == 0 && start_number == 0 && rank == number("BENCH_FAIL_RANK", 0)) {
+    if (fails && start_number == 0 && rank == number("BENCH_FAIL_RANK", 0)) {
         wait_for_stop(number("BENCH_FAIL_AFTER_MS", 500));
         report("failed", now());
         _exit(1);

@@ -7,9 +7,6 @@ for the handlers that the kernel shows until it is reaped.
 Python takes its handlers back before it ends, so that nothing is seen of them. Then the workers
 that the agent stopped stand for the failed ones, for they mostly run the same program: one that
 the signal ended in the middle of its work still shows what it had handlers for.
-
-A signal may also be blocked, to wait for it (``sigwait``). How such a program answers the signal,
-undisturbed by a second one, the others show as well.
 """
 
 from __future__ import annotations
@@ -34,46 +31,26 @@ def caught_signals(workers: Iterable[Running]) -> list[str] | None:
     worker that died of a signal is none of them: that says what ended it.
     """
     workers = list(workers)
-    failed = [each for each in workers if each.failed_with_a_code]
-    others = [each for each in workers if each.stopped_by_agent]
-    shown = [_handlers(each) for each in failed]
+    shown = [_handlers(each) for each in workers if each.failed_with_a_code]
     if None in shown:
-        by_others = [_handlers(each) for each in others]
-        if not others or None in by_others:
+        others = [_handlers(each) for each in workers if each.stopped_by_agent]
+        if not others or None in others:
             return None
-        shown += by_others
-    shown += [_waited_for(each, others) for each in failed]
+        shown += others
     return sorted({name for names in shown if names for name in names})
 
 
 def _handlers(worker: Running) -> set[str] | None:
-    """What a worker that has ended had handlers for; None when that is not seen any more."""
+    """What a worker that has ended had handlers for, or had blocked, to wait for it some other
+    way; None when that is not seen any more."""
     masks = signal_masks(worker.child.pid)
     caught = _names(masks.get("SigCgt", 0))
     # Python ignores SIGXFSZ from its first moment to its last; what it starts by `subprocess`
     # does not. It has a handler for SIGINT until it takes its handlers back.
     is_python = "SIGXFSZ" in _names(masks.get("SigIgn", 0))
-    return None if not masks or (is_python and "SIGINT" not in caught) else caught
-
-
-def _waited_for(worker: Running, others: list[Running]) -> set[str]:
-    """What a failed worker had blocked, perhaps to wait for it.
-
-    Nothing, when the others had the same blocked, and all answered the agent's stop with one code
-    that is not this worker's: then its own is no answer to a stop.
-    """
-    blocked = _blocked(worker)
-    codes = {each.exit_code for each in others}
-    is_no_answer = (
-        len(codes) == 1
-        and worker.exit_code not in codes
-        and all(_blocked(each) == blocked for each in others)
-    )
-    return set() if is_no_answer else _names(blocked)
-
-
-def _blocked(worker: Running) -> int:
-    return signal_masks(worker.child.pid).get("SigBlk", 0)
+    if not masks or (is_python and "SIGINT" not in caught):
+        return None
+    return caught | _names(masks.get("SigBlk", 0))
 
 
 def _names(mask: int) -> set[str]:

@@ -73,22 +73,5 @@ def test_what_was_caught(workers_with, failed, stopped, caught):
     assert caught_signals(workers) == caught
 
 
-@pytest.mark.parametrize(
-    ("code", "stopped", "caught"),
-    [
-        (1, [(WAITS, 143), (WAITS, 143)], []),
-        (1, [(WAITS, 0)], []),
-        (1, [(WAITS, -9)], []),  # it never waits for what it has blocked
-        (1, [(WAITS, 1), (WAITS, 1)], ["SIGTERM"]),
-        (1, [(WAITS, 143), (WAITS, 1)], ["SIGTERM"]),
-        (1, [(WAITS, 143), (WAITS, 5)], ["SIGTERM"]),
-        (1, [(WAITS, 143), (SHELL, 143)], ["SIGTERM"]),
-        (143, [(WAITS, 143)], ["SIGTERM"]),
-    ],
-)
-def test_who_waits_for_a_signal_shows_how_it_is_answered(workers_with, code, stopped, caught):
-    assert caught_signals(workers_with([(WAITS, code)], stopped)) == caught
-
-
 def test_a_death_by_a_signal_says_what_it_was(workers_with):
     assert caught_signals(workers_with([(TRAP, -signal.SIGSEGV)], [])) == []
