@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal as signals
 from typing import TYPE_CHECKING, Any, Protocol
 
 from elastic_fsm.durations import parse_duration
+from elastic_fsm.json_text import to_json
 from elastic_fsm.problems import cut, did_you_mean
 from elastic_fsm.registry import action
 from elastic_fsm.sources.base import Command
@@ -146,7 +146,7 @@ def run_command(
         Command(
             name or os.path.basename(argv[0]),
             argv,
-            json.dumps(given, default=str).encode() + b"\n",
+            to_json(given) + b"\n",
             timeout=parse_duration(timeout),
             is_last=agent.machine.state.final,
         )

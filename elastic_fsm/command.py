@@ -99,7 +99,17 @@ def _no_program(entrypoint: str, path: Path) -> Problem:
         fix = "give a path, or a program on PATH; a Python file needs its .py"
         if os.path.isfile(path):
             fix = f"it is looked for on PATH; the file here is .{os.sep}{entrypoint}"
+        elif key := _key_in(entrypoint):
+            fix = f"an override is written as one word, with '=': {key}=…"
     return Problem(what, path="spec.entrypoint", fix=fix)
+
+
+def _key_in(word: str) -> str:
+    """The key of an override, where somebody has typed ``key value`` or ``key:value``."""
+    from elastic_fsm.config.hints import is_known
+
+    key = word.partition(":")[0]
+    return key if "." in key and is_known(key) else ""
 
 
 def _no_file(entrypoint: str, path: Path, beside: Iterable[Path]) -> Problem:

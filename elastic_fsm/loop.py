@@ -154,7 +154,7 @@ class Loop:
 
     def _wake(self) -> None:
         if threading.get_ident() != self._owner:
-            with suppress(BlockingIOError, OSError):  # full: the loop is awake anyway
+            with suppress(OSError):  # full: the loop is awake anyway
                 self._wake_write.send(b"\0")
 
     def _drain_wakeups(self) -> None:

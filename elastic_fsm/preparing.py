@@ -103,6 +103,7 @@ def prepare(
     spec_values = _spec_values(values["spec"], values["logs"], command, module=module)
     typed = place if command or not spec_values["entrypoint"] else ""
     problems += (_placed(composed, p, typed) for p in check_command(spec_values))
+    problems += _said_twice(composed, place) if command else []
     problems += map(composed.locate, _check_groups(values))
     launcher = check_launcher(values["launcher"], spec_values)
     problems += (_placed(composed, p, typed) for p in launcher)
@@ -149,6 +150,14 @@ def _spec_values(
     if values["local_world_size"] == "auto":
         values["local_world_size"] = workers_for_auto()
     return values
+
+
+def _said_twice(composed: Composed, place: str) -> Iterator[Problem]:
+    """A command at the end of the line replaces what a file says, not what the line itself says."""
+    for path in ("spec.entrypoint", "spec.args"):
+        problem = composed.locate(Problem("the command stands at the end of the line, too", path))
+        if problem.where == place:
+            yield problem._replace(fix="leave one of them out")
 
 
 def _placed(composed: Composed, problem: Problem, typed: str) -> Problem:

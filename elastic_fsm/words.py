@@ -26,6 +26,7 @@ _OVERRIDE = re.compile(r"(\+{1,2})?[A-Za-z_][\w.@/:-]*=|~[A-Za-z_]", re.ASCII)
 _SPELLINGS = {"-h": "--help", "--config": "-c", "--output": "-o", "--local-world-size": "-n"}
 # Options that are short for an override, and keep their place among the others.
 _SHORT_FOR = {"-n": "spec.local_world_size"}
+_ONE_ONLY = {"-c": "name one file; it may name others in its list of `defaults`"}
 
 
 @dataclass(slots=True)
@@ -40,8 +41,8 @@ class Words:
     place: Path | None = None
 
     def path(self, option: str) -> Path | None:
-        """The file that an option names, None where it names none; the last one counts."""
-        given = self.values.get(option, [""])[-1]
+        """The file that an option names, None where it names none."""
+        given = self.values.get(option, [""])[0]
         return Path(given) if given else None
 
     @property
@@ -54,13 +55,14 @@ class Grammar(NamedTuple):
     """What a verb takes, beside ``--help``.
 
     ``valued`` holds each option that has a value, with an example of one; brackets around it say
-    that it may be left out. ``last`` is what may follow: the workers' command, or one place (a
-    folder or a file).
+    that it may be left out. ``repeated`` holds those that may be given more than once. ``last`` is
+    what may follow: the workers' command, or one place (a folder or a file).
     """
 
     flags: Sequence[str] = ()
     valued: Mapping[str, str] = MappingProxyType({})
     overrides: bool = True
+    repeated: Sequence[str] = ()
     last: Literal["command", "place", ""] = ""
 
     def read(self, argv: Sequence[str]) -> Words:
@@ -103,6 +105,8 @@ class Grammar(NamedTuple):
                 raise _bad(f"{typed} needs a value", f"{typed} {self.valued[name]}")
             if name in _SHORT_FOR:
                 words.overrides.append(f"{_SHORT_FOR[name]}={value}")
+            elif name in words.values and name not in self.repeated:
+                raise _bad(f"{typed} is given twice", _ONE_ONLY.get(name, "leave one out"))
             else:
                 words.values.setdefault(name, []).append(value)
 

@@ -16,6 +16,7 @@ from elastic_fsm.hindsight.replaying import own_machine
 from elastic_fsm.journal import FORMAT
 from elastic_fsm.journal_header import journal_header
 from elastic_fsm.journal_reader import JournalFile, read_journal
+from elastic_fsm.json_text import to_json
 
 __all__ = ["check_all_below", "check_lines", "check_played", "check_replay"]
 
@@ -71,7 +72,7 @@ def _forget(plugins) -> None:
 
 def check_played(run, registry) -> None:
     """The records of a scenario, as they would be read back from a file."""
-    records = json.loads(json.dumps(run.records, default=str))
+    records = [json.loads(to_json(record)) for record in run.records]
     numbered = [{"seq": number, **record} for number, record in enumerate(records, start=1)]
     values = journal_header(run.settings, run_id="scenario", host="node-0")
     header = json.loads(json.dumps({"format": FORMAT, **values}, default=str))

@@ -39,6 +39,7 @@ _ABOVE_ZERO = ("spec.monitor_interval",)
 _FINITE = {"restart.delay", "stop.window"}
 _POSITIVE = {"stop.kill_timeout"}
 _LONGEST_NAME = 255
+_MOST_WORKERS = 2**22  # Linux has no more process numbers
 # What moves a cursor or ends a line; NUL is refused everywhere.
 _CONTROLS = re.compile(r"[\x01-\x1f\x7f-\x9f\u2028\u2029]")
 _PREFIX_WORDS = ("role", "rank", "local_rank", "host", "node_rank")
@@ -214,8 +215,8 @@ def _workers(values: dict[str, Any]) -> Iterator[Problem]:
     spec = values["spec"]
     size = spec["local_world_size"]
     number = isinstance(size, int) and not isinstance(size, bool)
-    if size != "auto" and not (number and size >= 1):
-        fix = "at least 1, or auto: one worker for each GPU"
+    if size != "auto" and not (number and 1 <= size <= _MOST_WORKERS):
+        fix = f"at least 1, or auto: one worker for each GPU; at most {_MOST_WORKERS}"
         what = f"{cut(size)} workers cannot be started"
         yield Problem(what, path="spec.local_world_size", fix=fix)
         number = False
@@ -242,11 +243,20 @@ def _environment(values: dict[str, Any]) -> Iterator[Problem]:
                 yield Problem(what, path=f"{path}.{name}", fix=fix)
 
 
+def _last_rank(values: dict[str, Any]) -> int | None:
+    """Of all nodes; None where it depends on who comes."""
+    size = values["spec"]["local_world_size"]
+    alone = values["rendezvous"]["name"] == "standalone"
+    return size - 1 if alone and isinstance(size, int) else None
+
+
 def _logs(values: dict[str, Any]) -> Iterator[Problem]:
     logs = values["logs"]
+    most = _last_rank(values)
     for rank in logs["console_ranks"] or []:
-        if rank < 0:
-            yield Problem(f"there is no rank {rank}", path="logs.console_ranks", fix="from 0 on")
+        if rank < 0 or (most is not None and rank > most):
+            fix = "ranks go from 0" + ("" if most is None else f" to {most}")
+            yield Problem(f"there is no rank {rank}", path="logs.console_ranks", fix=fix)
     try:
         named = [name for _, name, _, _ in Formatter().parse(logs["prefix"]) if name is not None]
     except ValueError as error:

@@ -20,7 +20,7 @@ from omegaconf.errors import (
     UnsupportedInterpolationType,
 )
 
-from elastic_fsm.config.hints import expected, is_known, takes_no_mapping, unknown_key
+from elastic_fsm.config.hints import GROUPS, expected, is_known, takes_no_mapping, unknown_key
 from elastic_fsm.config.verbatim import decode
 from elastic_fsm.problems import Problem, cut, did_you_mean
 
@@ -59,6 +59,9 @@ def merge_problem(error: Exception, path: str, value: Any, *, where: str = "") -
             fix = f"it takes {expected(head)}"
             return Problem("a mapping does not fit", path=head, where=where, fix=fix)
     fitting = expected(path)
+    if path in GROUPS and isinstance(value, str):
+        what = f"{cut(decode(value))} is a choice, and here stands what the group holds"
+        return Problem(what, path, f"choose it in `defaults: [{{{path}: {value}}}]`", where)
     if not fitting or (isinstance(value, dict) and "mapping" in fitting):
         return Problem(reason(error), path=path, where=where)
     shown = "null" if value is None else cut(decode(value))

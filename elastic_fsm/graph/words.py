@@ -32,6 +32,7 @@ A page (.md) keeps what stands around its blocks; each begins with
 
 _GRAMMAR = Grammar(
     flags=["--no-any"],
+    repeated=["--check"],
     valued={
         "-o": "machine.svg",
         "-c": "job.yaml",

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
@@ -35,21 +35,32 @@ class ForkStarter(CommandStarter):
         if worker.function is None:
             return super().start(worker, env, streams)
         outcome = Outcome()
-        has_session, in_session = os.pipe()
-        held, hold = os.pipe()
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):  # what is in its buffer would be written twice
                 stream.flush()
-        with _signals_blocked() as mask:
-            pid = _fork()
-            if pid == 0:
-                os.close(hold)
-                _be_worker(worker, env, streams, outcome, in_session, held, mask)
+        with ExitStack() as in_vain:
+            in_vain.callback(outcome.close)
+            has_session, in_session = _pipe(in_vain)
+            held, hold = _pipe(in_vain)
+            with _signals_blocked() as mask:
+                pid = _fork()
+                if pid == 0:
+                    os.close(hold)
+                    _be_worker(worker, env, streams, outcome, in_session, held, mask)
+            in_vain.pop_all()
         os.close(in_session)
         os.close(held)
         os.read(has_session, 1)  # ends at once: its group can be signalled from now on
         os.close(has_session)
         return Child(pid, partial(os.waitpid, pid, 0), hold=hold, outcome=outcome)
+
+
+def _pipe(in_vain: ExitStack) -> tuple[int, int]:
+    """Both ends, closed with the stack."""
+    ends = os.pipe()
+    for end in ends:
+        in_vain.callback(os.close, end)
+    return ends
 
 
 def _fork() -> int:

@@ -94,19 +94,19 @@ class ForkServerStarter(Starter):
             raise OSError(errno.ENOEXEC, self._broken, "launcher.preload")
         if not self._ready:
             raise NotReady
-        with ExitStack() as files:
+        with ExitStack() as files, ExitStack() as in_vain:
             order = files.enter_context(unnamed_file("order"))
             outcome = Outcome() if worker.function is not None else None
+            if outcome is not None:
+                in_vain.callback(outcome.close)
             passed = _write_order(order, worker, env)
             held, hold = os.pipe()
             files.callback(os.close, held)
+            in_vain.callback(os.close, hold)
             given = [order.fileno(), held, *streams.descriptors(files)]
             given += [] if outcome is None else [outcome.fileno(), *passed]
-            try:
-                pid = self._ask(given)
-            except BaseException:
-                os.close(hold)
-                raise
+            pid = self._ask(given)
+            in_vain.pop_all()
         self._starts = 0
         return Child(pid, partial(os.waitpid, pid, 0), hold=hold, outcome=outcome)
 

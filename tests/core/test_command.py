@@ -89,10 +89,24 @@ def test_flags():
 
 
 def test_values_are_kept_in_order():
-    words = split_words(["--inject", "a.txt", "--inject=b.txt", "-c", "job.yaml"])
-    assert words.values == {"--inject": ["a.txt", "b.txt"], "-c": ["job.yaml"]}
-    assert words.path("--inject") == Path("b.txt")
+    grammar = Grammar(valued={"--check": "FILE", "-c": "job.yaml"}, repeated=["--check"])
+    words = grammar.read(["--check", "a.txt", "--check=b.txt", "-c", "job.yaml"])
+    assert words.values == {"--check": ["a.txt", "b.txt"], "-c": ["job.yaml"]}
+    assert words.path("-c") == Path("job.yaml")
     assert words.path("--output") is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["-c", "a.yaml", "--config=b.yaml"], "--config is given twice\n    name one file; it may"),
+        (["--inject", "a.txt", "--inject=a.txt"], "--inject is given twice\n    leave one out"),
+    ],
+)
+def test_what_is_said_twice_is_refused(argv, told):
+    with pytest.raises(BadInput) as caught:
+        split_words(argv)
+    assert told in str(caught.value)
 
 
 def test_a_place_may_look_like_an_override(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elastic_fsm import journal_line
+from elastic_fsm import json_text
 from elastic_fsm.declaration import Use
 from elastic_fsm.events import Event
 from elastic_fsm.facts import Facts
@@ -37,7 +37,7 @@ def test_a_line_is_what_json_makes_of_a_record(in_c, monkeypatch):
         "by rank": {0: 1, 1: -15}, "empty": {}, "facts": Facts(exit_codes={}), "odd": Path("x"),
     }  # fmt: skip
     expected = json.dumps(record, default=str, separators=(",", ":"))
-    assert journal_line._encoder()(record) == expected
+    assert json_text._encoder()(record) == expected
 
 
 def test_a_line_is_sealed(tmp_path):

@@ -235,6 +235,16 @@ def test_it_is_given_the_event():
     assert event["data"]["pids"] == [1001]
 
 
+def test_it_is_given_whatever_the_event_holds():
+    states = {"REFORMING": {"on_enter": [TELL]}}
+    run = Scenario("elastic", workers=1, machine={"states": states})
+    run.post("membership_changed", at=5, reason={(0, 1): float("nan")})
+    run.signal("SIGTERM", at=100)
+    run.play()
+    (command,) = run.commands.calls
+    assert json.loads(command.given)["data"] == {"reason": {"(0, 1)": "nan"}}
+
+
 @pytest.mark.parametrize(
     ("ends", "transition"),
     [

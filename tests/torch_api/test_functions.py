@@ -342,6 +342,22 @@ def test_unpickled_results_are_those_of_the_last_attempt(tmp_path):
     loop.close()
 
 
+def test_a_fork_that_fails_leaves_no_descriptor(monkeypatch):
+    from elastic_fsm.launchers import forking
+    from elastic_fsm.launchers.base import WorkerPlan
+    from elastic_fsm.launchers.streams import Streams
+
+    def no_process_left():
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(forking, "_fork", no_process_left)
+    plan = WorkerPlan(0, 0, (), {}, function=int)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(BlockingIOError):
+        forking.ForkStarter().start(plan, {}, Streams(None, None, None))
+    assert os.listdir("/proc/self/fd") == before
+
+
 def test_a_value_that_would_end_the_agent_is_a_failure(run, method):
     result = run(work.give_what_leaves, (), start_method=method)
     assert result.failures[0].message == "its return value cannot be read: SystemExit: 3"
