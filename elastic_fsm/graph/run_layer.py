@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.graph.model import Layer, Look, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-    from elastic_fsm.graph.model import Diagram
+    from elastic_fsm.graph.model import Arrow, Diagram
     from elastic_fsm.journal_reader import JournalFile
 
     Key = tuple[str, str]
@@ -62,7 +62,8 @@ def _of_dropped_lines(
     diagram: Diagram, journal: JournalFile, counts: Counter[Key]
 ) -> dict[Key, Mark]:
     """Of lines that are gone the journal keeps how often each transition was taken, not from
-    where; all arrows of such a transition show its whole count."""
+    where; all arrows of such a transition that start where the run was show its whole count."""
+    been = journal.summary.seconds_in()
     seen: Counter[str] = Counter()
     for (name, _), count in counts.items():
         seen[name] += count
@@ -70,8 +71,13 @@ def _of_dropped_lines(
     return {
         (arrow.edge.name, arrow.source): Mark(Look.VISITED, f"×{totals[arrow.edge.name]} in all")
         for arrow in diagram.arrows()
-        if totals.get(arrow.edge.name, 0) > seen[arrow.edge.name]
+        if totals.get(arrow.edge.name, 0) > seen[arrow.edge.name] and _leaves_one_of(arrow, been)
     }
+
+
+def _leaves_one_of(arrow: Arrow, states: Collection[str]) -> bool:
+    sources = arrow.edge.others if arrow.source == "any" else (arrow.source,)
+    return any(source in states for source in sources)
 
 
 def _duration(seconds: float) -> str:

@@ -35,7 +35,7 @@ def _head(diagram: Diagram, layer: Layer | None) -> Iterator[str]:
     if layer and layer.title:
         yield from _wrapped(layer.title, "")
     if diagram.road:
-        yield from _wrapped(" -> ".join(diagram.road), "", later="  -> ".replace("-> ", "   "))
+        yield from _wrapped(" -> ".join(diagram.road), "", later=" " * 5)
 
 
 def _node(diagram: Diagram, node: Node, layer: Layer | None) -> Iterator[str]:

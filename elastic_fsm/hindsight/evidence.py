@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.failures import describe_exit
 from elastic_fsm.hindsight.story import Evidence
-from elastic_fsm.journal_shape import INTEGER, TEXT, fault_of, maybe
 from elastic_fsm.logs.files import last_lines
 
 if TYPE_CHECKING:
@@ -16,40 +14,11 @@ if TYPE_CHECKING:
 
     from elastic_fsm.hindsight.story import Chapter
 
-__all__ = ["add_evidence", "read_report"]
+__all__ = ["add_evidence"]
 
 _LINES, _TRACEBACK = 20, 60
 _LONGEST_LINE = 500
 _MOST_WORKERS = 8
-_CAUSE = {
-    "rank": INTEGER,
-    "local_rank": INTEGER,
-    "exit_code": INTEGER,
-    "message": TEXT,
-    "traceback": TEXT,
-    "stderr_tail": [TEXT],
-}
-_REPORT = {
-    "exit_code?": maybe(INTEGER),
-    "restarts_used?": INTEGER,
-    "membership_restarts?": INTEGER,
-    "error?": TEXT,
-    "attempts?": [{"attempt": INTEGER, "causes": [_CAUSE]}],
-}
-
-
-def read_report(journal: Path) -> tuple[dict[str, Any], str]:
-    """The report that belongs to a journal (``report.2.json`` to ``journal.2.jsonl``), or {}; and
-    what is wrong with one that cannot be used."""
-    path = journal.with_name(journal.stem.replace("journal", "report", 1) + ".json")
-    try:
-        report = json.loads(path.read_bytes())
-    except OSError:
-        return {}, ""
-    except (ValueError, RecursionError):
-        return {}, f"left out, for it cannot be used: {path}: it is not JSON"
-    fault = fault_of(report, _REPORT)
-    return ({}, f"left out, for it cannot be used: {path}: {fault}") if fault else (report, "")
 
 
 def add_evidence(chapters: list[Chapter], node: Path, report: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.durations import say_duration
-from elastic_fsm.hindsight.explain import clock
+from elastic_fsm.hindsight.explain import clock, time_lost
 from elastic_fsm.hindsight.story import tell_ends
 from elastic_fsm.narration import counted, ranges
 from elastic_fsm.printable import printable
@@ -30,7 +30,7 @@ def render(story: Story) -> str:
     parts = [
         _head(story),
         _section("Why", story.answer),
-        _section("What happened", tell_ends(story.chapters, _FIRST, _LAST, _chapter)),
+        _section("What happened", _chapters(story)),
         _section("Where the time went", _ledger(story)),
         _section("What it cost", _costs(story)),
         _section("About the journal", [*story.remarks, f"it is {story.path}"]),
@@ -60,6 +60,10 @@ def _head(story: Story) -> str:
 
 
 # -- what happened -----------------------------------------------------------------------------
+
+
+def _chapters(story: Story) -> Iterator[str]:
+    return tell_ends(story.chapters, _FIRST, _LAST, _chapter, keep=lambda c: bool(c.dropped))
 
 
 def _chapter(chapter: Chapter) -> Iterator[str]:
@@ -145,14 +149,18 @@ def _ledger(story: Story) -> Iterator[str]:
 def _costs(story: Story) -> Iterator[str]:
     yield from tell_ends(story.costs, _FIRST, _LAST, lambda cost: [_cost(cost, story)])
     if len(story.costs) > 1:
-        lost = sum(c.seconds for c in story.costs if c.healthy_again)
-        yield f"together: {say_duration(lost)} until healthy again, " + counted(
-            sum(c.restarts_used for c in story.costs), "restart"
-        )
+        restarts = counted(story.restarts_used, "restart")
+        yield f"together: {time_lost(story)} until healthy again, {restarts}"
 
 
 def _cost(cost: Cost, story: Story) -> str:
-    following = "end" if cost.chapter == story.chapters[-1].number else "next"
-    until = "until healthy again" if cost.healthy_again else f"until the {following}"
     spent = f", {counted(cost.restarts_used, 'restart')}" if cost.restarts_used else ""
-    return f"{cost.chapter}. {cost.kind}: {say_duration(cost.seconds)} {until}{spent}"
+    return f"{cost.chapter}. {cost.kind}: {_lasted(cost, story)}{spent}"
+
+
+def _lasted(cost: Cost, story: Story) -> str:
+    if cost.seconds is None:
+        return "how long is not known (lines are missing)"
+    following = "end" if cost.chapter == story.chapters[-1].number else "next"
+    until = "healthy again" if cost.healthy_again else f"the {following}"
+    return f"{say_duration(cost.seconds)} until {until}"

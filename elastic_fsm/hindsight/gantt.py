@@ -80,8 +80,8 @@ def _x(seconds: float, total: float) -> float:
 def _state_rows(story: Story) -> Iterator[tuple[str, list[_Bar]]]:
     rows: dict[str, list[_Bar]] = {}
     for span in story.spans:
-        lasted = say_duration(span.end - span.start)
-        title = f"{span.state} for {lasted}, shown as {span.worker_state}"
+        shown = f", shown as {span.worker_state}" if span.worker_state else ""
+        title = f"{span.state} for {say_duration(span.end - span.start)}{shown}"
         bar = _Bar(span.start, span.end, span.worker_state or "none", title)
         rows.setdefault(span.state, []).append(bar)
     yield from rows.items()
@@ -99,6 +99,7 @@ def _worker_rows(story: Story) -> Iterator[tuple[str, list[_Bar]]]:
 
 def _life(worker: Worker, now: float) -> _Bar:
     who = f"attempt {worker.attempt}" + (f", pid {worker.pid}" if worker.pid else "")
+    who += "" if worker.start_known else ", its start is not told"
     if worker.end is None or worker.exit_code is None:
         return _Bar(worker.start, worker.end or now, "HEALTHY", f"{who}: its end is not told")
     how, cap = describe_exit(worker.exit_code), "FAILED" if worker.exit_code else "SUCCEEDED"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastic_fsm.durations import say_duration
-from elastic_fsm.hindsight.explain import clock
+from elastic_fsm.hindsight.explain import clock, time_lost
 from elastic_fsm.hindsight.gantt import gantt
 from elastic_fsm.hindsight.lit_graph import lit_graph
-from elastic_fsm.hindsight.liveness import read_up_to_now
 from elastic_fsm.hindsight.page_style import STYLE
 from elastic_fsm.hindsight.story import tell_ends
+from elastic_fsm.narration import counted
 from elastic_fsm.printable import printable
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ def _story(story: Story) -> Iterator[str]:
         _LAST,
         lambda chapter: _chapter(chapter, story.anchor(chapter.number)),
         f'<p class="quiet">{_LEFT_OUT}</p>',
+        keep=lambda chapter: bool(chapter.dropped),
     )
     yield from _section("What happened", "\n".join(told))
     yield from _section("Where the time went", "\n".join(_states(story)))
@@ -133,7 +133,8 @@ def _chapter(chapter: Chapter, anchor: str) -> Iterator[str]:
     )
     yield "</ol>"
     if chapter.healthy_after is not None and chapter.kind != "start":
-        spent = f", {chapter.restarts_used} restart spent" if chapter.restarts_used else ""
+        restarts = counted(chapter.restarts_used, "restart")
+        spent = f", {restarts} spent" if chapter.restarts_used else ""
         after = say_duration(chapter.healthy_after)
         yield f'<p class="outcome">healthy again after {after}{spent}</p>'
     yield "</article>"
@@ -197,16 +198,15 @@ def _costs(story: Story) -> Iterator[str]:
     yield '<th class="number">restarts spent</th></tr>'
     left_out = f'<tr><td></td><td class="quiet" colspan="3">{_LEFT_OUT}</td></tr>'
     yield from tell_ends(story.costs, _FIRST, _LAST, lambda cost: [_cost(cost, story)], left_out)
-    lost = say_duration(sum(c.seconds for c in story.costs if c.healthy_again))
     yield (
-        f'<tr><td></td><td><b>together</b></td><td class="number"><b>{lost}</b></td>'
-        f'<td class="number"><b>{sum(c.restarts_used for c in story.costs)}</b></td></tr></table>'
+        f'<tr><td></td><td><b>together</b></td><td class="number"><b>{time_lost(story)}</b></td>'
+        f'<td class="number"><b>{story.restarts_used}</b></td></tr></table>'
     )
 
 
 def _cost(cost: Cost, story: Story) -> str:
     title = story.chapters[cost.chapter].title
-    took = say_duration(cost.seconds) if cost.healthy_again else "not again"
+    took = _took(cost)
     return (
         f'<tr><td><a href="#{story.anchor(cost.chapter)}">{cost.chapter}</a></td>'
         f"<td>{escape(cost.kind)}: {escape(title)}</td>"
@@ -214,9 +214,15 @@ def _cost(cost: Cost, story: Story) -> str:
     )
 
 
+def _took(cost: Cost) -> str:
+    if cost.seconds is None:
+        return "not known"
+    return say_duration(cost.seconds) if cost.healthy_again else "not again"
+
+
 def _machine(story: Story) -> Iterator[str]:
     """The lit graph where it can be drawn; how often each transition was taken in any case."""
-    svg = lit_graph(read_up_to_now(Path(story.path)))
+    svg = lit_graph(story.journal) if story.journal else None
     if svg:
         yield '<label class="quiet"><input type="checkbox" class="zoom"> full size</label>'
         yield f'<div class="wide graph">{svg}</div>'

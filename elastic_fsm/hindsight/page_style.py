@@ -64,6 +64,7 @@ article {
 article.failure, article.trouble { border-left: 4px solid var(--FAILED); }
 article.told { border-left: 4px solid var(--STOPPED); }
 article.membership { border-left: 4px solid var(--UNHEALTHY); }
+article.gap { border-left: 4px dashed var(--quiet); }
 article.agent { border-left: 4px solid var(--UNKNOWN); }
 ol.steps { list-style: none; margin: 8px 0 0; padding: 0; }
 ol.steps li { display: grid; grid-template-columns: 84px 1fr; gap: 0 12px; padding: 5px 0; }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.durations import say_duration
 from elastic_fsm.hindsight.liveness import agent_is_alive, agent_pid
+from elastic_fsm.hindsight.reported import final_state, read_report
 from elastic_fsm.journal_reader import (
     DEFAULT_RUNS,
     has_journal,
@@ -26,7 +27,7 @@ from elastic_fsm.printable import printable
 from elastic_fsm.problems import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["NodeStatus", "render", "status_of", "to_json"]
@@ -39,12 +40,13 @@ _TAIL = 256 * 1024
 class NodeStatus:
     """One node of one run.
 
-    ``condition`` is ``running``, ``ended``, ``lost control`` (it ended outside of its machine),
+    ``condition`` is ``running``, ``ended`` (of a run whose journal ends before it did, that is what
+    its report tells), ``lost control`` (it ended outside of its machine),
     ``agent died``, ``unclear`` where the file system cannot tell a live agent from a dead one, or
     ``unreadable``. ``problem`` says what is wrong with the journal.
 
-    ``since`` is the wall time of the last change of state; ``workers_alive`` is None when nobody
-    is there to know.
+    ``since`` is the wall time of the last change of state, if it was written; ``workers_alive`` is
+    None when nobody is there to know.
     """
 
     run_id: str
@@ -109,10 +111,12 @@ def _node_status(node: Path) -> NodeStatus:
     facts = last.get("facts", {})
     alive = agent_is_alive(node)
     state = last.get("dest") or last.get("state", "")
-    final = bool((header.get("machine", {}).get("states", {}).get(state) or {}).get("final"))
+    machine = header.get("machine", {"states": {}})
+    final = bool((machine["states"].get(state) or {}).get("final"))
+    report = {} if final or alive else read_report(node / "journal.jsonl")[0]
     condition = _condition(alive, final=final, reported=_has_report(node))
     budget = facts.get("max_restarts", 0)
-    return NodeStatus(
+    status = NodeStatus(
         run_id=header.get("run_id", node.parent.name),
         node=node.name,
         path=str(node),
@@ -129,6 +133,19 @@ def _node_status(node: Path) -> NodeStatus:
         pid=agent_pid(node),
         problem=f"the last line cannot be used: {fault}" if fault else "",
     )
+    if reached := final_state(report, machine):
+        _end_by_report(status, report, reached)
+    return status
+
+
+def _end_by_report(status: NodeStatus, report: Mapping[str, Any], state: str) -> None:
+    """The run ended after its journal did; when is not known."""
+    where = f", in {status.state}" if status.state else ""
+    status.problem = status.problem or f"the journal ends before the run did{where}"
+    status.condition, status.workers_alive = "ended", 0
+    status.state, status.worker_state, status.since = state, report.get("state", ""), None
+    status.restarts_used = report.get("restarts_used", status.restarts_used)
+    status.membership_restarts = report.get("membership_restarts", status.membership_restarts)
 
 
 def _condition(alive: bool | None, *, final: bool, reported: bool) -> str:

@@ -3,7 +3,8 @@
 A chapter begins when something comes unasked and moves the machine (a worker fails, nodes change,
 a signal), or when healthy workers are left, or the shown state turns bad, for another reason (a
 timer). It is over when the workers are healthy again. This holds for any machine, since it goes
-by the events' kinds and the shown ``WorkerState``, never by the names of states.
+by the events' kinds and the shown ``WorkerState``, never by the names of states. Where lines were
+dropped, that is a chapter, too: nothing before it is taken for the beginning of what comes after.
 
 Times are wall time; ``at``, ``start`` and ``end`` are seconds since the first line, by the clock
 that nobody sets.
@@ -11,13 +12,15 @@ that nobody sets.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from elastic_fsm.journal_reader import JournalFile
 
 __all__ = [
     "Chapter",
@@ -41,20 +44,29 @@ def tell_ends(
     last: int,
     tell: Callable[[T], Iterable[str]],
     left_out: str = "… {} more, which --json tells",
+    *,
+    keep: Callable[[T], bool] = lambda item: False,
 ) -> Iterator[str]:
-    """The first and the last of many, and how many between them are left out: so much is told of
-    a run of weeks."""
-    skipped = len(items) - first - last
+    """The first and the last of many, and those to ``keep``; of others how many are left out
+    there: so much is told of a run of weeks."""
+    skipped = 0
     for index, item in enumerate(items):
-        if skipped <= 0 or not first <= index < first + skipped:
-            yield from tell(item)
-        elif index == first:
+        if first <= index < len(items) - last and not keep(item):
+            skipped += 1
+            continue
+        if skipped:
             yield left_out.format(skipped)
+        skipped = 0
+        yield from tell(item)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the journal, told. ``refused`` are (transition, why); so is ``because``."""
+    """One line of the journal, told. ``refused`` are (transition, why); so is ``because``.
+
+    The ``outcome`` is that of the journal, or ``note``, or ``dropped`` for what is said in the
+    place of dropped lines.
+    """
 
     where: str
     time: float
@@ -87,10 +99,10 @@ class Evidence:
 
 @dataclass(slots=True)
 class Chapter:
-    """What began with one event.
+    """What began with one event, or with ``dropped`` lines, as many as that.
 
     ``healthy_after``: seconds, None if it never was so again, or never ceased to be:
-    ``stayed_healthy``.
+    ``stayed_healthy``; or if nobody knows. ``cut``: how it went on is not in the journal.
     """
 
     number: int
@@ -104,9 +116,15 @@ class Chapter:
     healthy_after: float | None = None
     stayed_healthy: bool = False
     over: bool = False
+    dropped: int = 0
+    cut: bool = False
     restarts_used: int = 0
     membership_restarts: int = 0
     evidence: list[Evidence] = field(default_factory=list)
+
+    def cut_off(self) -> None:
+        """The journal tells no more of it."""
+        self.cut = not self.over
 
     @property
     def first(self) -> Line:
@@ -131,7 +149,10 @@ class Span:
 
 @dataclass(slots=True)
 class Worker:
-    """A worker's life; ``end`` is None while nothing is known of its end."""
+    """A worker's life; ``end`` is None while nothing is known of its end.
+
+    Where its start was dropped, ``start`` is the first moment after that, and not ``start_known``.
+    """
 
     attempt: int
     local_rank: int
@@ -140,6 +161,7 @@ class Worker:
     end: float | None = None
     exit_code: int | None = None
     stopped_by_agent: bool = False
+    start_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,18 +176,24 @@ class StateTime:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one chapter cost: time until the workers were healthy again, and restarts."""
+    """What one chapter cost: time until the workers were healthy again, and restarts.
+
+    ``seconds`` is None where that is not known, since lines are missing.
+    """
 
     chapter: int
     kind: str
-    seconds: float
+    seconds: float | None
     healthy_again: bool
     restarts_used: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Where it stands. ``kind``: ended, running, lost control, agent died, or unclear."""
+    """Where it stands. ``kind``: ended, running, lost control, agent died, or unclear.
+
+    ``unwritten``: it ended, which the report tells (also ``why``), after the journal did.
+    """
 
     kind: str
     state: str
@@ -174,6 +202,8 @@ class Ending:
     exit_code: int | None = None
     pid: int | None = None
     error: str = ""
+    why: str = ""
+    unwritten: bool = False
 
 
 @dataclass(slots=True)
@@ -201,6 +231,8 @@ class Story:
     """What is wrong with the journal itself: a torn line, dropped files."""
     answer: list[str] = field(default_factory=list)
     """Why it ended, or stands where it does, in sentences."""
+    journal: JournalFile | None = None
+    """What is told, for pictures of it; no part of :meth:`to_dict`."""
 
     def anchor(self, chapter: int) -> str:
         """Where a chapter stands in a page, which may hold several nodes."""
@@ -208,4 +240,6 @@ class Story:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for programs."""
-        return asdict(self)
+        values = asdict(replace(self, journal=None))
+        del values["journal"]
+        return values

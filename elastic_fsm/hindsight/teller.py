@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.events import CATALOGUE
+from elastic_fsm.hindsight.gaps import chapter_of_gap, facts_after
 from elastic_fsm.hindsight.lines import tell
 from elastic_fsm.hindsight.story import Chapter, Cost, Line, Span, StateTime, Worker
+from elastic_fsm.hindsight.visits import visits_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,21 +34,19 @@ class Teller:
         self.chapters: list[Chapter] = []
         self.spans: list[Span] = []
         self.workers: list[Worker] = []
-        self.attempts: set[int] = set()
         self._journal = journal
         self._machine = journal.header["machine"]
         self._zero = _first_moment(journal)
         self._at = 0.0
-        self._shown = "INIT"
-        self._visits: Counter[str] = Counter()
+        self._state, self._shown = "", "INIT"
         self._stays: dict[str, str] = {}
         self._restarts = self._membership = 0
-        self._asked_to_start = 0.0
-        gaps = {gap.index: gap for gap in journal.gaps}
+        self._asked_to_start: float | None = None
+        self._start_known = True
         for index, record in enumerate(journal.records):
-            if index in gaps:
-                self._jump(gaps[index])
+            self._jump_at(index)
             self._take(index, record)
+        self._jump_at(len(journal.records))
         self._finish()
 
     # -- one line ------------------------------------------------------------------------------
@@ -64,6 +63,7 @@ class Teller:
         elif record["outcome"] == "failed" or _is_told(record):
             self._remember(line)
         self._note_workers(record)
+        self._state = record.get("dest") or record.get("state") or self._state
 
     def _moment(self, record: Mapping[str, Any]) -> float:
         facts = record.get("facts")
@@ -96,7 +96,7 @@ class Teller:
             chapter.over = True
             if self._shown == "HEALTHY":
                 chapter.stayed_healthy = True
-            else:
+            elif not chapter.dropped:
                 chapter.healthy_after = self._at - chapter.at
         self._shown = shown
 
@@ -132,20 +132,7 @@ class Teller:
         """A stay has ended."""
         start = self.spans[-1].end if self.spans else 0.0
         self.spans.append(Span(state, self._shown, start, self._at))
-        self._visits[state] += 1
         self._stays.setdefault(state, self._shown)
-
-    def _jump(self, gap: Gap) -> None:
-        """Files were dropped here: what is known is where the machine was after them."""
-        start = self.spans[-1].end if self.spans else 0.0
-        entered = max(start, gap.before.entered_at - self._zero)
-        self.spans.append(Span("(dropped)", "", start, entered))
-        self._shown = gap.before.worker_state
-        if self.chapters:
-            self.chapters[-1].over = True
-        self._restarts = gap.before.restarts
-        self._membership = gap.before.membership_restarts
-        self._end_of_all(start)
 
     def _finish(self) -> None:
         summary = self._journal.summary
@@ -153,15 +140,60 @@ class Teller:
             self._at = max(self._at, summary.now - self._zero)
             self._stay(summary.state)
 
+    # -- dropped lines -------------------------------------------------------------------------
+
+    def _jump_at(self, index: int) -> None:
+        for gap in self._journal.gaps:
+            if gap.index == index:
+                self._jump(gap)
+
+    def _jump(self, gap: Gap) -> None:
+        """Lines were dropped here: known are their sums, and where the machine was after them."""
+        start, before = self._at, gap.before
+        entered = max(start, before.entered_at - self._zero)
+        if self._state:
+            self._stay(self._state)
+        self.spans.append(Span("(dropped)", "", start, entered))
+        self._at = max(start, before.now - self._zero)
+        self._begin_after(gap, start, moved=entered > start)
+        self._state, self._shown = before.state, before.worker_state
+        self._restarts, self._membership = before.restarts, before.membership_restarts
+        self._lose_sight(gap, start)
+        self._asked_to_start, self._start_known = entered, False
+
+    def _begin_after(self, gap: Gap, start: float, *, moved: bool) -> None:
+        """A gap is a chapter: what it had to do with those beside it is not known."""
+        if self.chapters:
+            self.chapters[-1].cut_off()
+        chapter = chapter_of_gap(
+            self._journal,
+            gap,
+            number=len(self.chapters),
+            at=(start, self._at),
+            restarts=gap.before.restarts - self._restarts,
+            anew=gap.before.membership_restarts - self._membership,
+        )
+        chapter.over = gap.before.worker_state == "HEALTHY"
+        chapter.stayed_healthy = chapter.over and not moved
+        self.chapters.append(chapter)
+
+    def _lose_sight(self, gap: Gap, at: float) -> None:
+        """Who is alive after it has lived through it; of the others the end is not known."""
+        facts = facts_after(self._journal, gap)
+        attempt, alive = facts.get("attempt"), facts.get("alive", ())
+        for worker in self.workers:
+            lives = worker.attempt == attempt and worker.local_rank in alive
+            if worker.end is None and not lives:
+                worker.end = at
+
     # -- workers -------------------------------------------------------------------------------
 
     def _note_workers(self, record: Mapping[str, Any]) -> None:
         event, facts = record["event"], record["facts"]
-        self.attempts.add(facts["attempt"])
         if record["outcome"] == "stale":
             return
         if "start_workers" in record.get("actions", ()):
-            self._asked_to_start = self._at
+            self._asked_to_start, self._start_known = self._at, True
         if event["name"] == "workers_started":
             for rank, pid in enumerate(event["data"]["pids"]):
                 self._worker(facts["attempt"], rank, pid)
@@ -183,7 +215,8 @@ class Teller:
                 break
             if worker.local_rank == rank:
                 return worker
-        self.workers.append(Worker(attempt, rank, pid, self._asked_to_start or self._at))
+        start = self._at if self._asked_to_start is None else self._asked_to_start
+        self.workers.append(Worker(attempt, rank, pid, start, start_known=self._start_known))
         return self.workers[-1]
 
     def _note_exit(self, attempt: int, data: Mapping[str, Any]) -> None:
@@ -193,11 +226,11 @@ class Teller:
         if self.chapters:
             self.chapters[-1].exits.append({**data, "at": self._at})
 
-    def _end_of_all(self, at: float | None = None) -> None:
-        """Nobody is left, by default from now, also where nothing was told of each."""
+    def _end_of_all(self) -> None:
+        """Nobody is left from now, also where nothing was told of each."""
         for worker in self.workers:
             if worker.end is None:
-                worker.end = self._at if at is None else at
+                worker.end = self._at
 
     def _note_failures(self, facts: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         """What an agent says that looks at its workers: which have failed, all at once."""
@@ -211,11 +244,10 @@ class Teller:
     # -- sums ----------------------------------------------------------------------------------
 
     def states(self) -> list[StateTime]:
-        """Wall time by state, the longest first; dropped lines count in the seconds."""
-        seconds = self._journal.summary.seconds_in()
+        """Wall time by state, the longest first; dropped lines count, too."""
+        seconds, visits = self._journal.summary.seconds_in(), visits_of(self._journal)
         shown = [
-            StateTime(s, self._stays.get(s, ""), spent, self._visits[s])
-            for s, spent in seconds.items()
+            StateTime(s, self._stays.get(s, ""), spent, visits[s]) for s, spent in seconds.items()
         ]
         return sorted(shown, key=lambda s: -s.seconds)
 
@@ -228,8 +260,10 @@ class Teller:
             if c.kind not in free and not c.stayed_healthy
         ]
 
-    def _cost(self, chapter: Chapter) -> float:
+    def _cost(self, chapter: Chapter) -> float | None:
         """Until the workers were healthy again; else until the next chapter, or the end."""
+        if chapter.dropped or chapter.cut:
+            return None
         if chapter.healthy_after is not None:
             return chapter.healthy_after
         following = self.chapters[chapter.number + 1 :]
@@ -237,6 +271,9 @@ class Teller:
 
 
 def _first_moment(journal: JournalFile) -> float:
+    if journal.gaps and journal.gaps[0].index == 0:  # the sums go back to it
+        before = journal.gaps[0].before
+        return before.now - sum(before.seconds_in().values())
     for record in journal.records:
         if "facts" in record:
             return float(record["facts"]["entered_at"])

@@ -84,14 +84,23 @@ def journal():
     return JournalFile(Path("j"), {"run_id": "r", "host": "h"}, [step], summary=tally)
 
 
-def test_counts_of_dropped_lines_stand_at_all_arrows_of_the_transition(quirks, journal):
+def test_counts_of_dropped_lines_stand_at_all_arrows_that_may_have_been_taken(quirks, journal):
+    """Those of the transition, from where the run has been: in WAITING it was not."""
     layer = layer_of_run(quirks, journal)
     notes = {key: mark.note for key, mark in layer.arrows.items()}
     assert notes == {
         ("pause", "WORKING"): "×3 in all",
-        ("pause", "WAITING"): "×3 in all",
         ("resume", "RESTING"): "×1, last",
     }
+
+
+def test_of_dropped_lines_any_state_means_those_where_the_run_has_been(quirks, journal):
+    journal.summary.transitions["crash"] = 1
+    assert layer_of_run(quirks, journal).arrows["crash", "any"].note == "×1 in all"
+    journal.summary.seconds.clear()
+    named = replace(quirks.edges["crash"], others=("RESTING",))
+    quirks = replace(quirks, edges={**quirks.edges, "crash": named})
+    assert ("crash", "any") not in layer_of_run(quirks, journal).arrows
 
 
 def test_times_in_words(quirks, journal):

@@ -14,6 +14,8 @@ from elastic_fsm.hindsight.explain_text import render
 from elastic_fsm.hindsight.gantt import gantt
 from elastic_fsm.hindsight.lines import happened
 from elastic_fsm.hindsight.page import render_page
+from elastic_fsm.journal import Journal
+from elastic_fsm.tally import Tally
 from elastic_fsm.testing import OnStop
 
 
@@ -225,9 +227,10 @@ def test_an_event_that_lacks_what_it_should_tell_is_still_told():
     assert happened(record) == "worker_exited"
 
 
-def test_dropped_and_torn_lines_are_said(play, node, monkeypatch):
-    from elastic_fsm.journal import Journal
+# -- of a long run ------------------------------------------------------------------------------
 
+
+def test_dropped_and_torn_lines_are_said(play, node, monkeypatch):
     monkeypatch.setitem(Journal.__init__.__kwdefaults__, "max_bytes", 6000)
 
     def script(run):
@@ -240,11 +243,184 @@ def test_dropped_and_torn_lines_are_said(play, node, monkeypatch):
     path.write_bytes(path.read_bytes() + b'{"seq":')
     story = story_of(node)
     dropped, torn = story.remarks
-    assert "lines were dropped to keep the journal small" in dropped
+    assert "dropped to keep the journal small" in dropped
     assert "the last line was not written to its end" in torn
-    assert story.restarts_used == 60
+    assert (story.restarts_used, story.attempts) == (60, 61)
     assert sum(s.seconds for s in story.states) == pytest.approx(story.seconds) == 999
+    assert {s.state: s.visits for s in story.states}["HEALTHY"] == 61
     assert "(dropped)" in {span.state for span in story.spans}
+
+
+@pytest.fixture
+def drop(node):
+    """Leaves the lines from one to before another out of a journal, as if it were a long one."""
+
+    def dropping(first, last):
+        path = node / "journal.jsonl"
+        header, *lines = map(json.loads, path.read_text().splitlines())
+        sums = Tally()
+        for line in (header, *lines):
+            del line["check"]
+        for line in lines[:last]:
+            sums.add(line)
+        head = header | {"part": 6, "carried": sums.to_dict()}
+        for name, kept in (("-0", [header, *lines[:first]]), ("", [head, *lines[last:]])):
+            text = "".join(json.dumps(line) + "\n" for line in kept)
+            path.with_stem(f"journal{name}").write_text(text)
+
+    return dropping
+
+
+@pytest.fixture
+def gapped(eventful, node, drop):
+    """From the middle of the first restart to the middle of the last one nothing is left."""
+    whole = story_of(node)
+    drop(10, 26)
+    return whole, story_of(node)
+
+
+def test_the_sums_are_those_of_the_whole_run(gapped, node, explained):
+    whole, story = gapped
+    for sums in ("attempts", "restarts_used", "membership_restarts", "events", "transitions"):
+        assert getattr(story, sums) == getattr(whole, sums), sums
+    assert {s.state: s.visits for s in story.states} == {s.state: s.visits for s in whole.states}
+    assert sum(cost.restarts_used for cost in story.costs) == 2
+    text = explained(node)
+    assert "It was restarted 3 times:" in text
+    assert "gap: 16 lines dropped here, of 50m 0s; 1 restart spent, formed anew 1 ×\n" in text
+    assert "together: at least 0s until healthy again, 2 restarts" in text
+    assert re.search(r">at least 0s</b></td><td class=.number.><b>2</b>", render_page([story]))
+
+
+def test_a_gap_is_a_chapter_and_connects_nothing(gapped, node, explained):
+    _, story = gapped
+    assert [c.kind for c in story.chapters] == ["start", "failure", "gap", "told to stop"]
+    _, before, gap, after = story.chapters
+    assert [line.dest for line in before.lines] == ["UNHEALTHY", "BACKOFF", "JOINING", "STARTING"]
+    assert (before.cut, before.healthy_after) == (True, None)
+    assert [(line.dest, line.at) for line in gap.lines] == [("", 4002), ("HEALTHY", 4005)]
+    assert (gap.at, gap.dropped, gap.healthy_after, after.at) == (1002, 16, None, 7200)
+    assert [cost.seconds for cost in story.costs] == [None, None, 2]
+    text = explained(node)
+    assert "exited with 1; how it went on is not told, 1 restart spent" in text
+    assert "after them in STARTING; of the time between only sums are known: 1 restart, " in text
+    assert "2. gap: how long is not known (lines are missing), 1 restart" in text
+    assert '<td class="number">not known</td>' in render_page([story])
+
+
+def test_nobody_lives_in_a_gap_who_was_not_seen_at_both_ends(gapped):
+    _, story = gapped
+    (dropped,) = (span for span in story.spans if span.state == "(dropped)")
+    assert (dropped.start, dropped.end) == (1002, 4002)
+    lives = {(w.attempt, w.start, w.end) for w in story.workers}
+    assert lives == {(0, 0, 1000), (0, 0, 1002), (3, 4002, 7202)}
+    assert "attempt 3, pid 1014, its start is not told: stopped by the agent" in gantt(story)
+
+
+def test_whose_end_was_dropped_is_seen_to_its_beginning(eventful, node, drop):
+    drop(11, 26)
+    story = story_of(node)
+    assert {w.end for w in story.workers if w.attempt == 1} == {1005}
+    assert "attempt 1, pid 1008: its end is not told" in gantt(story)
+
+
+def test_who_outlives_a_gap_in_which_nothing_happened(play, node, drop):
+    def script(run):
+        for number in range(9):
+            run.signal("SIGUSR1", at=number + 1)
+
+    snowed_in = {"trigger": "snow_fell", "source": ["HEALTHY"], "dest": "STOPPED"}
+    states = {"HEALTHY": {"timeouts": {"snow_fell": 99}}}
+    play(script, machine={"states": states, "transitions": {"snowed_in": snowed_in}})
+    drop(5, 10)
+    story = story_of(node)
+    assert [chapter.kind for chapter in story.chapters] == ["start", "gap", "change"]
+    assert [cost.kind for cost in story.costs] == ["change"]
+    assert [(w.start, w.end) for w in story.workers] == [(0, None), (0, None)]
+
+
+def test_a_gap_is_told_also_in_the_middle_of_a_long_story(play, node, drop, explained):
+    def script(run):
+        for number in range(30):
+            run.exits(0, code=3, at=10 * (number + 1))
+        run.signal("SIGTERM", at=999)
+
+    play(script, max_restarts=30)
+    drop(3 + 10 * 6, 3 + 20 * 6)
+    why, happened = explained(node).partition("What happened")[::2]
+    assert re.search(r"… 7 more\n.* gap: .*\n    … 7 more\n", why)
+    more = "more, which --json tells\n"
+    assert re.search(rf"… 8 {more}  11\. .* gap: 60 lines .*\n.*\n  … 3 {more}  15\. ", happened)
+
+
+def test_what_ended_a_run_may_have_been_dropped(eventful, node, drop, explained):
+    drop(20, 30)
+    text = explained(node)
+    assert "The run ended in STOPPED. What began this is not known: 10 lines dropped here" in text
+    assert "0s later stopped took it from STOPPING to STOPPED" in text
+
+
+@pytest.mark.parametrize(("source", "told"), [(["HEALTHY"], 10), ("any", 5)])
+def test_visits_of_a_state_that_was_entered_anew(play, node, drop, source, told):
+    anew = {"trigger": "signal_received", "conditions": [{"signal_in": ["SIGUSR1"]}]}
+    anew |= {"source": source, "dest": "same", "priority": 1}
+
+    def script(run):
+        for number in range(9):
+            run.signal("SIGUSR1", at=number + 1)
+        run.signal("SIGTERM", at=99)
+
+    play(script, machine={"transitions": {"anew": anew}})
+    drop(5, 10)
+    story = story_of(node)
+    assert {s.state: s.visits for s in story.states}["HEALTHY"] == told
+    said = "in dropped lines there were 5 more visits, of states that are not known"
+    assert (said in story.remarks) == (told == 5)
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 20), (20, 33)])
+def test_the_first_lines_or_the_last_may_be_gone(eventful, node, drop, first, last):
+    drop(first, last)
+    story = story_of(node)
+    assert [c.dropped for c in story.chapters if c.dropped] == [last - first]
+    assert story.seconds == pytest.approx(7202)
+    assert sum(state.seconds for state in story.states) == pytest.approx(7202)
+    assert render(story)
+    assert render_page([story])
+
+
+# -- where the journal ends too early -------------------------------------------------------------
+
+
+@pytest.fixture
+def unwritten(play, node):
+    """The run went on to its good end when its journal could not be written any more."""
+    play(lambda run: [run.exits(0, code=3, at=t) for t in (10, 20, 30)], max_restarts=2)
+    path = node / "journal.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:5]))
+    report = {
+        "state": "SUCCEEDED", "final_state": "SUCCEEDED", "exit_code": 0, "restarts_used": 2,
+        "why": "[settled] all nodes are done", "attempts": 3 * [{"attempt": 0, "causes": []}],
+    }  # fmt: skip
+    (node / "report.json").write_text(json.dumps(report))
+    return node
+
+
+def test_a_run_whose_journal_ends_before_it_did(unwritten, explained):
+    text = explained(unwritten)
+    assert "SUCCEEDED, exit code 0\n" in text
+    assert "3 attempts; 2 of 2 restarts spent" in text
+    assert "as the report tells, and not the journal: [settled] all nodes are done.\n" in text
+    assert "… 2 more of which the journal does not tell" in text
+    assert "1. failure: how long is not known" in text
+    assert re.search(r"it ends before the run did: the last line is of \S+, in UNHEALTHY", text)
+
+
+def test_without_control_a_run_has_not_ended_though_a_report_was_written(unwritten, explained):
+    report = {"state": "UNKNOWN", "final_state": "UNKNOWN"}
+    (unwritten / "report.json").write_text(json.dumps(report))
+    assert "The agent lost control in UNHEALTHY, and ended the run.\n" in explained(unwritten)
 
 
 # -- what workers left ----------------------------------------------------------------------------
@@ -367,6 +543,19 @@ def test_the_timeline_stays_small_whatever_the_workers_die_of(play, node):
     assert " in short; one: " in drawn
     assert drawn.count("<rect") < 600
     assert drawn.count('class="mark"') < 250
+
+
+def test_the_page_reads_nothing_that_the_story_has_not_read(eventful, node):
+    """So that its parts agree while a run is alive."""
+    story = story_of(node)
+    (node / "journal.jsonl").unlink()
+    assert "told_to_stop" in render_page([story])
+
+
+def test_two_restarts_are_told_as_two(eventful, node):
+    story = story_of(node)
+    story.chapters[1].restarts_used = 2
+    assert "2 restarts spent" in render_page([story])
 
 
 def test_where_the_page_cannot_be_written(eventful, node, capsys):

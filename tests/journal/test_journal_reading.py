@@ -10,6 +10,7 @@ import pytest
 from journal_checks import check_lines, check_replay
 
 from elastic_fsm.cli import run_command_line
+from elastic_fsm.hindsight.explain import story_of
 from elastic_fsm.hindsight.replaying import own_machine, replay_node
 from elastic_fsm.journal import Journal
 from elastic_fsm.journal_reader import find_run, read_journal
@@ -261,6 +262,8 @@ def test_what_one_of_many_files_has_lost_is_named(play, node, change, number, to
     text, agrees = replay_node(node)
     assert not agrees
     assert told.format(path=path, after=after) in text
+    gaps = len([chapter for chapter in story_of(node).chapters if " missing here" in chapter.title])
+    assert gaps == ("missing" in text)
     assert "no difference" in text or text.count("(seq ") == 1
 
 

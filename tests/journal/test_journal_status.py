@@ -122,6 +122,18 @@ def test_a_run_that_ended_outside_of_its_machine(under_way):
     assert "UNKNOWN, lost control in HEALTHY" in render([status])
 
 
+def test_a_run_whose_journal_ends_before_it_did(under_way):
+    report = {"state": "SUCCEEDED", "final_state": "SUCCEEDED", "restarts_used": 2}
+    (under_way / "report.json").write_text(json.dumps(report))
+    (status,) = status_of(under_way)
+    assert (status.condition, status.state, status.since) == ("ended", "SUCCEEDED", None)
+    assert (status.workers_alive, status.restarts_used) == (0, 2)
+    assert status.problem == "the journal ends before the run did, in HEALTHY"
+    report = {"state": "UNKNOWN", "final_state": "UNKNOWN"}  # it did not get that far
+    (under_way / "report.json").write_text(json.dumps(report))
+    assert "UNKNOWN, lost control in HEALTHY" in render(status_of(under_way))
+
+
 def test_all_runs_of_a_folder_the_newest_last(under_way, monkeypatch, capsys):
     runs = under_way.parent.parent
     (runs / "latest").symlink_to("run")
