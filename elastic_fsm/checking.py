@@ -139,7 +139,7 @@ class _Checked:
     def _introduction(self) -> str:
         if self.problems:
             return "the shortest way there (it can be played when the problems above are mended):"
-        return "the shortest way there, as a scenario:"
+        return "the shortest way there:"
 
     def _notes(self, explored: Exploration) -> Iterator[str]:
         if not self.problems and (never := self._never_taken(explored)):

@@ -19,7 +19,10 @@ from elastic_fsm.problems import Problem, closest, cut, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["read_machine"]
+__all__ = ["NOWHERE", "read_machine"]
+
+NOWHERE = ""
+"""The ``dest`` of a transition of which it could not be read what it does; that was told."""
 
 T = TypeVar("T")
 
@@ -48,7 +51,7 @@ def read_machine(data: Any) -> tuple[MachineSpec, list[Problem]]:
     }
     transitions = _read_transitions(reader)
     spec = MachineSpec(
-        initial=reader.take("initial", _text, ""),
+        initial=reader.take("initial", _name, ""),
         states=states,
         transitions=transitions,
         doc=reader.take("doc", _text, ""),
@@ -79,24 +82,49 @@ def _read_transitions(machine: _Reader) -> dict[str, TransitionSpec]:
         path = f"machine.transitions.{name}"
         readers[name] = _Reader(entry, path, _TRANSITION, machine.problems)
         specs[name] = _read_transition(name, readers[name])
-    models = {name: specs[name] for name in specs if "like" not in readers[name].data}
-    return {name: _likened(specs[name], readers[name], models) for name in specs}
+    return _likened(specs, readers)
 
 
 def _likened(
-    spec: TransitionSpec, reader: _Reader, models: Mapping[str, TransitionSpec]
-) -> TransitionSpec:
-    """With what it takes from the transition that it is like, which must be a plain one."""
-    like = reader.take("like", _text, "")
-    if not like:
-        return spec
-    if like not in models:
-        fix = f"did you mean {meant!r}? Or " if (meant := closest(like, models)) else ""
-        fix += f"remove this one, too: ~{reader.path}"
-        reader.report(f"there is no transition {cut(like)} to be like", key="like", fix=fix)
-        return spec
-    taken = {key: getattr(models[like], key) for key in _LIKE if key not in reader.data}
-    return spec._replace(**taken)
+    specs: Mapping[str, TransitionSpec], readers: Mapping[str, _Reader]
+) -> dict[str, TransitionSpec]:
+    """With what each takes from the one that it is like, which may itself be like another."""
+    models = {name: like for name in specs if (like := _model(name, readers)) is not None}
+    known = {name: specs[name] for name in specs if name not in models}
+    while ready := [n for n in models if n not in known and models[n] in known]:
+        known |= {n: _taking(specs[n], readers[n], known[models[n]]) for n in ready}
+    _report_circles(models, readers)
+    return {name: known.get(name, spec._replace(dest=NOWHERE)) for name, spec in specs.items()}
+
+
+def _model(name: str, readers: Mapping[str, _Reader]) -> str | None:
+    """The transition that a transition is like; None: it is plain, empty: nobody knows."""
+    reader = readers[name]
+    like = reader.take("like", _name, None, instead="")
+    if not like or like in readers:
+        return like
+    meant = closest(like, readers.keys() - {name})
+    fix = f"did you mean {meant!r}? Or " if meant else ""
+    fix += f"remove this one, too: ~{reader.path}"
+    reader.report(f"there is no transition {cut(like)} to be like", key="like", fix=fix)
+    return ""
+
+
+def _report_circles(models: Mapping[str, str], readers: Mapping[str, _Reader]) -> None:
+    told: set[str] = set()
+    for name in models:
+        circle = [name]
+        while (like := models.get(circle[-1])) and like not in circle:
+            circle.append(like)
+        if like == name and name not in told:
+            told |= set(circle)
+            what = f"like each other in a circle: {' -> '.join([*circle, name])}"
+            fix = "take `like` out of one of them, and say there what it does"
+            readers[name].report(what, key="like", fix=fix)
+
+
+def _taking(spec: TransitionSpec, reader: _Reader, model: TransitionSpec) -> TransitionSpec:
+    return spec._replace(**{k: getattr(model, k) for k in _LIKE if k not in reader.data})
 
 
 def _read_transition(name: str, reader: _Reader) -> TransitionSpec:
@@ -104,9 +132,9 @@ def _read_transition(name: str, reader: _Reader) -> TransitionSpec:
     spec = TransitionSpec(
         name=name,
         doc=reader.take("doc", _text, ""),
-        trigger=reader.take("trigger", _text, ""),
+        trigger=reader.take("trigger", _name, ""),
         source=tuple(ANY if s == "*" else s for s in reader.names("source")),
-        dest=reader.take("dest", _dest, None),
+        dest=reader.take("dest", _dest, None, instead=NOWHERE),
         conditions=reader.uses("conditions"),
         unless=reader.uses("unless"),
         before=reader.uses("before"),
@@ -228,8 +256,14 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(_text(name) for name in values)
 
 
+def _name(value: Any) -> str:
+    if value == "":
+        raise ValueError("must be a name, not an empty text")
+    return _text(value)
+
+
 def _dest(value: Any) -> str:
-    return SAME if value == "=" else _text(value)
+    return SAME if value == "=" else _name(value)
 
 
 def _worker_state(value: Any) -> WorkerState:

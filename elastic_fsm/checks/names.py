@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from elastic_fsm.declaration import ANY, SAME
 from elastic_fsm.problems import Problem, closest, did_you_mean
+from elastic_fsm.reading import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +61,7 @@ def _arrow_ends(context: Context) -> Iterator[Problem]:
     for t in context.spec.transitions.values():
         for source in t.source:
             yield from _source(context, t, source)
-        if t.dest not in (None, SAME) and t.dest not in context.spec.states:
+        if t.dest not in (None, SAME, NOWHERE, *context.spec.states):
             fix = did_you_mean(str(t.dest), context.spec.states)
             yield Problem(f"unknown state {t.dest!r}", path=f"{t.path}.dest", fix=fix)
 

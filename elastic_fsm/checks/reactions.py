@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from elastic_fsm.events import CATALOGUE
 from elastic_fsm.problems import Problem
+from elastic_fsm.reading import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +90,7 @@ def _contradictions(context: Context) -> Iterator[Problem]:
     for state in context.open_states:
         for event in state.ignores:
             named = [t for t in context.spec.candidates(state.name, event) if not t.guarded]
-            if named:
+            if named and named[0].dest != NOWHERE:
                 what = f"{event} is ignored, but {named[0].name} always takes it"
                 yield Problem(what, path=f"{state.path}.ignores", fix="keep one of the two")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from elastic_fsm.problems import Problem
+from elastic_fsm.reading import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,8 @@ def _blocker(context: Context, state: str, t: TransitionSpec) -> TransitionSpec 
     """The earlier transition that is taken whenever ``t`` would be."""
     candidates = context.spec.candidates(state, t.trigger)
     earlier = candidates[: candidates.index(t)]
-    return next((one for one in earlier if _needs(one) <= _needs(t)), None)
+    known = [one for one in earlier if one.dest != NOWHERE]
+    return next((one for one in known if _needs(one) <= _needs(t)), None)
 
 
 def _needs(t: TransitionSpec) -> set[str]:

@@ -2,8 +2,8 @@
 
 *Without help from outside*: only answers, timers and the ends of workers are counted upon, and
 each that may come again and again is taken to come at last. But no timer is faster than an
-answer, and none than a shorter one, so that a state that is entered again with each answer does
-not count as left by its timer.
+answer, so that a state that is entered again with each answer does not count as left by its
+timer; and which of several timers comes first is not chosen in our favour.
 
 *By a stop signal*: after it come only answers and timers, and whatever may come of them must
 lead to a final state; workers run on, and other nodes may answer or not. Where nothing more has
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from elastic_fsm.exploration.happenings import Happenings
     from elastic_fsm.exploration.model import Configuration, Move, Outcome
 
-    Ways = Mapping[Configuration, Sequence[Outcome]]
+    Ways = Mapping[Configuration, Sequence[Sequence[Outcome]]]
+    """What may come of each configuration: lists, of which one is given, and in each what may come
+    at last."""
 
 __all__ = ["Endings", "Endless"]
 
@@ -41,7 +43,12 @@ class Endless:
 class Endings:
     """``outcomes`` holds every configuration, the nearest first, with all that may come of it."""
 
-    def __init__(self, spec: MachineSpec, happenings: Happenings, outcomes: Ways) -> None:
+    def __init__(
+        self,
+        spec: MachineSpec,
+        happenings: Happenings,
+        outcomes: Mapping[Configuration, Sequence[Outcome]],
+    ) -> None:
         self.spec = spec
         self.happenings = happenings
         self.outcomes = outcomes
@@ -61,18 +68,18 @@ class Endings:
         moves, what = _endless(trap, ways, ending)
         return Endless(trap, moves, f"no final state can be reached: {what}")
 
-    def _by_itself(self, here: Configuration) -> list[Outcome]:
-        """What may come next when nobody helps and no action fails."""
-        answered = any(map(self.happenings.events_of, here.asked))
-        causes = {Cause.ANSWER, Cause.EXIT} | (set() if answered else {Cause.TIMER})
-        return list(self._coming(here, causes))
+    def _by_itself(self, here: Configuration) -> list[list[Outcome]]:
+        """What may come next when nobody helps and no action fails, by the timer that is first."""
+        coming = list(self._coming(here, {Cause.ANSWER, Cause.EXIT}))
+        timed: dict[str, list[Outcome]] = {}
+        if not any(map(self.happenings.events_of, here.asked)):
+            for outcome in self._coming(here, {Cause.TIMER}):
+                timed.setdefault(outcome.move.event, []).append(outcome)
+        return [coming + outcomes for outcomes in timed.values()] or [coming]
 
     def _coming(self, here: Configuration, causes: set[Cause]) -> Iterator[Outcome]:
-        first = self.happenings.first_timers(here)
         for outcome in self.outcomes[here]:
-            late = outcome.cause is Cause.TIMER and outcome.move.event not in first
-            expected = (here.broken or outcome.cause in causes) and not late
-            if expected and not outcome.move.failed:
+            if (here.broken or outcome.cause in causes) and not outcome.move.failed:
                 yield outcome
 
     # -- by a stop signal ------------------------------------------------------------------------
@@ -82,7 +89,7 @@ class Endings:
         one."""
         for signal in self.happenings.stops:
             ways = self._ways_after(signal)
-            ending = _sure_to_lead_to(self.ends | known, ways)
+            ending = _leading_to(self.ends | known, ways)
             for here in self.outcomes:
                 for outcome in self._told(here, signal):
                     if outcome.after not in ending:
@@ -97,15 +104,17 @@ class Endings:
             if outcome.cause is Cause.OUTSIDE and of_signal and not outcome.move.failed:
                 yield outcome
 
-    def _ways_after(self, signal: str) -> dict[Configuration, list[Outcome]]:
-        """What may come after a stop signal; nothing, where the run then stays for ever."""
-        ways: dict[Configuration, list[Outcome]] = {}
+    def _ways_after(self, signal: str) -> dict[Configuration, list[list[Outcome]]]:
+        """What may come after a stop signal, all of it given; nothing, where the run then stays for
+        ever."""
+        ways: dict[Configuration, list[list[Outcome]]] = {}
         todo = [outcome.after for here in self.outcomes for outcome in self._told(here, signal)]
         while todo:
             here = todo.pop()
             if here not in ways:
-                ways[here] = self._after(here, signal)
-                todo += [outcome.after for outcome in ways[here]]
+                coming = self._after(here, signal)
+                ways[here] = [[outcome] for outcome in coming]
+                todo += [outcome.after for outcome in coming]
         return ways
 
     def _after(self, here: Configuration, signal: str) -> list[Outcome]:
@@ -121,35 +130,19 @@ class Endings:
         return transition is not None and transition.dest is not None
 
 
-def _before(ways: Ways) -> dict[Configuration, set[Configuration]]:
-    found: dict[Configuration, set[Configuration]] = {}
-    for here, outcomes in ways.items():
-        for outcome in outcomes:
-            found.setdefault(outcome.after, set()).add(here)
-    return found
-
-
 def _leading_to(ends: Iterable[Configuration], ways: Ways) -> set[Configuration]:
-    before = _before(ways)
+    """Those from which a way leads there, whatever is given."""
+    before: dict[Configuration, set[tuple[Configuration, int]]] = {}
+    for here, given in ways.items():
+        for number, outcomes in enumerate(given):
+            for outcome in outcomes:
+                before.setdefault(outcome.after, set()).add((here, number))
+    unsure = {here: set(range(len(given))) for here, given in ways.items()}
     seen, todo = set(ends), list(ends)
     while todo:
-        new = before.get(todo.pop(), set()) - seen
-        seen |= new
-        todo += new
-    return seen
-
-
-def _sure_to_lead_to(ends: set[Configuration], ways: Ways) -> set[Configuration]:
-    """Those from which every way leads there."""
-    before = _before(ways)
-    open_ways = {here: {outcome.after for outcome in ways[here]} for here in ways}
-    seen = ends & set(ways)
-    todo = list(seen)
-    while todo:
-        done = todo.pop()
-        for here in before.get(done, set()) - seen:
-            open_ways[here].discard(done)
-            if not open_ways[here]:
+        for here, number in before.get(todo.pop(), ()):
+            unsure[here].discard(number)
+            if not unsure[here] and here not in seen:
                 seen.add(here)
                 todo.append(here)
     return seen
@@ -163,7 +156,8 @@ def _endless(
     passed = [here]
     while True:
         here = passed[-1]
-        endless = [outcome for outcome in ways[here] if outcome.after not in ending]
+        lost = [given for given in ways[here] if ending.isdisjoint(o.after for o in given)]
+        endless = [outcome for outcomes in lost for outcome in outcomes]
         if not endless:
             return tuple(moves), f"in {here.state} nothing more has to come"
         on = min(endless, key=lambda outcome: outcome.after == here)

@@ -15,11 +15,12 @@ from elastic_fsm.events import CATALOGUE
 from elastic_fsm.exploration.choices import choices, kinds_of_signals
 from elastic_fsm.exploration.effects import ENTER_BARRIER, JOIN, START, STOP, act
 from elastic_fsm.exploration.model import Cause, Configuration, Move, Outcome, Workers
+from elastic_fsm.facts import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from elastic_fsm.binding import Rules
+    from elastic_fsm.binding import Delay, Rules
     from elastic_fsm.declaration import MachineSpec, TransitionSpec, Use
 
 __all__ = ["Happenings"]
@@ -38,7 +39,12 @@ class Happenings:
         self.notices = [kind.name for kind in CATALOGUE.values() if kind.notice]
         self.answers = {a.name: a.answers for a in rules.actions.values()}
         self.tells = {a.name: a.tells for a in rules.actions.values()}
+        self.spans = {
+            state: {event: _span(delay) for event, delay in delays.items()}
+            for state, delays in rules.timeouts.items()
+        }
         self.stops = kinds_of_signals(rules, stop_signals)
+        self.heard = rules.signals.union(stop_signals)
         others = (*sorted(rules.signals), "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT")
         self.signals = kinds_of_signals(rules, (*stop_signals, *others))
 
@@ -58,7 +64,7 @@ class Happenings:
             return
         for name in sorted(here.asked):
             yield from self._answers(here, name)
-        for name in sorted(here.timers):
+        for name in self._first_timers(here):
             after = replace(here, timers=here.timers - {name})
             yield from self._steps(after, name, {}, Cause.TIMER)
         if here.workers.running:
@@ -107,6 +113,14 @@ class Happenings:
                 data = {"exit_code": code, "stopped_by_agent": stopped, "last": last}
                 yield from self._steps(after, "worker_exited", data, Cause.EXIT)
 
+    def _first_timers(self, here: Configuration) -> list[str]:
+        """The timers that may fire next: all began together, and of equal ones the first declared
+        fires first."""
+        armed = [name for name in self.spans[here.state] if name in here.timers]
+        spans = [(self.spans[here.state][name], place) for place, name in enumerate(armed)]
+        latest = min(((most, place) for (_, most), place in spans), default=(math.inf, 0))
+        return [armed[place] for (least, _), place in spans if (least, place) <= latest]
+
     # -- what can be counted upon ----------------------------------------------------------------
 
     def waits_for_something(self, here: Configuration) -> bool:
@@ -120,13 +134,6 @@ class Happenings:
         """Whether an answer is sure to come, even if other nodes say nothing."""
         own = here.asked - _OF_OTHER_NODES
         return any(name == "run" or self.answers.get(name) for name in own)
-
-    def first_timers(self, here: Configuration) -> set[str]:
-        """The timers that may fire next: all began together, so the shorter ones come first."""
-        delays = self.rules.timeouts.get(here.state, {})
-        known = {n: d.seconds for n in here.timers if isinstance(d := delays[n], Fixed)}
-        shortest = min((s for s in known.values() if s is not None), default=math.inf)
-        return {name for name in here.timers if (known.get(name) or 0.0) <= shortest}
 
     # -- what comes of it ------------------------------------------------------------------------
 
@@ -203,6 +210,22 @@ class Happenings:
                 ways += [way - {name} for way in ways]
         raising = [(ways[0] - {name}, rule.name) for name, rule in registered.items()]
         return [*((way, "") for way in ways), *raising]
+
+
+def _span(delay: Delay) -> tuple[float, float]:
+    """The least and the most seconds that a timer may take.
+
+    Our own delay lies between what it is before any restart and what it is after all of them; any
+    other may be whatever it likes.
+    """
+    if isinstance(delay, Fixed):
+        seconds = math.inf if delay.seconds is None else delay.seconds
+        return seconds, seconds
+    if delay.rule.name != "restart_delay":
+        return 0.0, math.inf
+    budget = delay.settings["spec"]["max_restarts"]
+    known = [delay(Facts(max_restarts=budget, restarts_left=left)) or 0.0 for left in (0, budget)]
+    return min(known), max(known)
 
 
 def _failed(here: Configuration) -> Configuration:

@@ -88,12 +88,14 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A claim that does not hold: the moves that lead there, and what is wrong then."""
+    """A claim that does not hold: the moves that lead there, and what is wrong then. ``heard``
+    are the signals to which the agent listens; a machine may be asked about others, too."""
 
     claim: str
     what: str
     budget: int
     moves: tuple[Move, ...]
+    heard: frozenset[str]
 
 
 @dataclass(slots=True)

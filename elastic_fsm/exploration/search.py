@@ -91,7 +91,8 @@ class _Explorer:
     def _report(self, claim: str, here: Configuration, last: Sequence[Move], what: str) -> None:
         if claim not in self.result.findings:
             root, moves = self._way_to(here)
-            self.result.findings[claim] = Finding(claim, what, root.left, (*moves, *last))
+            way, heard = (*moves, *last), self.happenings.heard
+            self.result.findings[claim] = Finding(claim, what, root.left, way, heard)
 
     def _way_to(self, here: Configuration) -> tuple[Configuration, list[Move]]:
         moves: list[Move] = []

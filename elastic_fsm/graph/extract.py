@@ -75,7 +75,9 @@ def _calls(uses: Iterable[Use]) -> tuple[Call, ...]:
 
 
 def _delay(value: Any) -> str:
-    return f"{value:g} s" if isinstance(value, int | float) else str(value)
+    if not isinstance(value, int | float):
+        return str(value)
+    return f"{value:f}".rstrip("0").rstrip(".") + " s"
 
 
 def _ways(edges: Iterable[Edge]) -> list[tuple[str, str]]:

@@ -11,6 +11,8 @@ import json
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
+from elastic_fsm.durations import parse_duration
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -72,10 +74,12 @@ def _transition(state: Xml.Element, arrow: Arrow) -> None:
 
 
 def _delay(text: str) -> dict[str, str]:
-    number = text.removesuffix(" s")
-    if number != text:
-        return {"delay": f"{number}s"}
-    return {"delayexpr": text if "." in text else f"{text}()"}
+    """A duration in seconds, since SCXML knows no minutes, or the name of where it comes from."""
+    try:
+        seconds = parse_duration(text)
+    except ValueError:
+        return {"delayexpr": text if "." in text else f"{text}()"}
+    return {"delay": f"{seconds:f}".rstrip("0").rstrip(".") + "s"}
 
 
 def _actions(

@@ -3,18 +3,21 @@
 Each move is a line. What follows from other lines (an answer that comes at once, a timer) stands
 there as a comment; what the world does is a line that can be played. Answers that do not come at
 once make the rendezvous wait, or the start or the stop take longer. A line comes before the timers
-that have not fired yet, and as late as an ``in_state_for`` asks for. What no scenario can say, such
-as an action that raises, is told in a comment only.
+that have not fired yet, and as late as an ``in_state_for`` asks for. Workers end so that conditions
+on their ends come out right. What no scenario can say, such as an action that raises, is told in a
+comment only; a way that would not be played as it is told is comments only, with the reason.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import signal
 from typing import TYPE_CHECKING
 
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.facts import Facts
+from elastic_fsm.scenario.exit_codes import UNSTARTED, exit_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,14 +40,15 @@ _BY_THEMSELVES = ("run_requested", "workers_started", "workers_stopped", "worker
 
 
 def as_scenario(finding: Finding, spec: MachineSpec, rules: Rules) -> str:
-    """The text of a scenario file that shows what is wrong."""
+    """The text of a scenario file that shows what is wrong; comments alone where it cannot."""
     return _Writer(finding, spec, rules).text()
 
 
 class _Writer:
     """``now`` is the time of the last line, ``entered`` when the machine came to its state, and
     ``fires`` when each of the state's timers will; what was asked at which time and is not answered
-    yet stands in ``asked``, how long an answer must take in ``takes``."""
+    yet stands in ``asked``, how long an answer must take in ``takes``; ``unlike`` is why playing
+    would take another way."""
 
     def __init__(self, finding: Finding, spec: MachineSpec, rules: Rules) -> None:
         self.finding = finding
@@ -53,6 +57,8 @@ class _Writer:
         self.waiting = _waiting(rules)
         self.takes: dict[str, float] = {}
         self.waits = self._rendezvous_waits()
+        joins = {n for n, move in enumerate(finding.moves) if _JOIN in self._actions(move)}
+        self.codes = exit_codes(finding.moves, rules, joins)
         # The workers of an attempt end one after the other, the highest rank first.
         self.workers = max(2, *self._exits_by_attempt())
         if any(move.event == "worker_exited" and move.data["last"] for move in finding.moves):
@@ -61,6 +67,9 @@ class _Writer:
     def text(self) -> str:
         self._write()
         self._write()  # now all is known that takes its time, also where it need not
+        if self.unlike:
+            told = [self.finding.what, f"this way cannot be played: {self.unlike}"]
+            return "".join(f"# {line}\n" for line in [*told, *map(_comment, self.finding.moves)])
         head = [f"# {self.finding.what}", f"workers {self.workers}"]
         if self.finding.budget:
             head.append(f"max_restarts {self.finding.budget}")
@@ -73,13 +82,15 @@ class _Writer:
     def _write(self) -> None:
         self.now = 0.0
         self.begun = self.stuck = self.unstarted = False
+        self.unlike = "" if self.codes is not None else "no ends of workers fit these conditions"
         self.spent, self.attempt = 0, -1
         self.asked: dict[str, float] = {}
         self.alive = self.workers
         self.lines: list[tuple[str, str]] = []
         self._enter(self.spec.initial)
-        for move in self.finding.moves:
-            self.lines.append((self._line(move), _comment(move)))
+        for number, move in enumerate(self.finding.moves):
+            self.lines.append((self._line(move, (self.codes or {}).get(number, 0)), _comment(move)))
+            self._look_at_timers(move)
             if _enters(move, self.spec):
                 self._enter(move.dest)
             self._ask(move)
@@ -95,7 +106,8 @@ class _Writer:
             restarts_left=budget - self.spent,
         )
         delays = self.rules.timeouts.get(state, {})
-        self.fires = {event: self.now + _seconds(delay, facts) for event, delay in delays.items()}
+        known = {event: _seconds(delay, facts) for event, delay in delays.items()}
+        self.fires = {event: self.now + s for event, s in known.items() if s is not None}
 
     def _conduct(self) -> Iterator[str]:
         if self.unstarted:
@@ -148,7 +160,16 @@ class _Writer:
         if _START in actions:
             self.alive = self.workers
 
-    def _line(self, move: Move) -> str:
+    def _look_at_timers(self, move: Move) -> None:
+        for event, end in self.fires.items():
+            if end < self.now:
+                self._cannot(f"in {self.state} {event} comes before {move.event}")
+
+    def _cannot(self, why: str) -> None:
+        """The first reason is told."""
+        self.unlike = self.unlike or why
+
+    def _line(self, move: Move, code: int) -> str:
         event = move.event
         if event in self.rules.timeouts.get(self.state, {}):
             self._wait_for_timer(event)
@@ -159,7 +180,9 @@ class _Writer:
         if event in _RENDEZVOUS and not self.waits:
             return ""
         if event == "worker_exited":
-            return self._exit(move)
+            return self._exit(move, code)
+        if event == "signal_received" and move.data["signal"] not in self.finding.heard:
+            self._cannot(f"the run does not listen to {move.data['signal']}")
         return self._at(move, _THINGS.get(event, f"event {event}").format(**move.data))
 
     def _by_itself(self, move: Move) -> None:
@@ -181,19 +204,27 @@ class _Writer:
         if takes < math.inf:
             self.now = max(self.now, began + takes)
 
-    def _exit(self, move: Move) -> str:
+    def _exit(self, move: Move, code: int) -> str:
         if move.data.get("stopped_by_agent"):
             return ""
         self.alive -= 1
-        if "reason" in move.data:
+        if "reason" in move.data and code == UNSTARTED:
             self.unstarted = True
             self.asked.pop(_START, None)
             return ""
-        return self._at(move, f"worker {self.alive} exits {move.data['exit_code']}")
+        how = f"dies of {signal.Signals(-code).name}" if code < 0 else f"exits {code}"
+        at_once = _STOP in self.asked and bool(self.lines[-1][0])  # before the stop reaches it
+        if _STOP in self.asked and not at_once and self._asks(move, "worker_failed"):
+            self._cannot("a worker that is being stopped does not fail by itself")
+        return self._at(move, f"worker {self.alive} {how}", at_once=at_once)
 
-    def _at(self, move: Move, what: str) -> str:
+    def _asks(self, move: Move, condition: str) -> bool:
+        candidates = self.spec.candidates(self.state, move.event)
+        return any(use.name == condition for t in candidates for use in (*t.conditions, *t.unless))
+
+    def _at(self, move: Move, what: str, *, at_once: bool = False) -> str:
         """The next moment that fits; whoever has not answered yet takes longer than that."""
-        if self.begun:
+        if self.begun and not at_once:
             step = min([1.0, *((end - self.now) / 2 for end in self._ends(move))])
             self.now = max(self.now + step, self.entered + self._at_least(move))
         self._outlast(1.0)
@@ -218,6 +249,9 @@ class _Writer:
         return [self.waiting[c] for c, value in move.chosen if value is held and c in self.waiting]
 
     def _wait_for_timer(self, event: str) -> None:
+        first = min(self.fires, key=lambda name: self.fires[name], default=event)
+        if event in self.fires and first != event:
+            self._cannot(f"in {self.state} {first} comes before {event}")
         self.now = max(self.now, self.fires.pop(event, self.now))
         self._outlast(1.0)
         if _START in self.asked:
@@ -229,13 +263,12 @@ def _enters(move: Move, spec: MachineSpec) -> bool:
     return bool(move.transition) and spec.transitions[move.transition].dest is not None
 
 
-def _seconds(delay: Delay, facts: Facts) -> float:
-    """Of a timer that is never armed no move tells, so that any number will do."""
+def _seconds(delay: Delay, facts: Facts) -> float | None:
+    """None for a timer that is never armed, or of which nobody knows."""
     try:
-        seconds = delay(facts)
+        return delay(facts)
     except Exception:  # it needs facts that only a run has
-        return 0.0
-    return seconds or 0.0
+        return None
 
 
 def _waiting(rules: Rules) -> dict[str, float]:

@@ -151,7 +151,7 @@ def test_where_nothing_is_waited_for_no_end_can_be_reached(cli):
     code, out, _ = cli("~machine.transitions.early_finish")
     assert code == 2
     assert "  BROKEN  from everywhere a final state can be reached, without help" in out
-    assert out.count("as a scenario:") == 1
+    assert out.count("the shortest way there:") == 1
 
 
 def test_what_is_no_fault_and_worth_a_look(cli):

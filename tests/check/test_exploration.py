@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from pathlib import Path
 
@@ -14,12 +13,13 @@ import pytest
 from elastic_fsm.binding import bind
 from elastic_fsm.checks import check
 from elastic_fsm.config import compose
-from elastic_fsm.exploration import CLAIMS, explore
+from elastic_fsm.exploration import CLAIMS, Move, explore
 from elastic_fsm.exploration.search import _Explorer
 from elastic_fsm.plugins import rules_for
 from elastic_fsm.reading import read_machine
 from elastic_fsm.registry import action, condition, delay
 from elastic_fsm.scenario.counterexample import as_scenario
+from elastic_fsm.scenario.exit_codes import exit_codes
 from elastic_fsm.scenario.playing import play
 from elastic_fsm.scenario.script import parse_script
 from elastic_fsm.testing import settings_for
@@ -46,11 +46,21 @@ def broken(values):
     return look_at(values).findings
 
 
-def changed(*, without=(), restart=None, **machine):
-    values = copy.deepcopy(settings_for("elastic", machine=machine, restart=restart or {}))
+TICK = {"tick": {"trigger": "tick", "source": ["BACKOFF"], "dest": "same"}}
+
+
+def changed(*, without=(), restart=None, spec=None, **machine):
+    values = settings_for("elastic", machine=machine, restart=restart or {}, spec=spec or {})
     for name in without:
-        del values["machine"]["transitions"][name]
+        remove(name, values)
     return values
+
+
+def remove(name, values):
+    """With those that are like it, which would be like nothing then."""
+    arrows = values["machine"]["transitions"]
+    for like in [n for n in arrows if name in (n, arrows[n].get("like"))]:
+        del arrows[like]
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -73,8 +83,8 @@ def test_what_each_removed_arrow_breaks():
     lines = []
     for name in SHIPPED:
         for transition in settings_for(name)["machine"]["transitions"]:
-            values = copy.deepcopy(settings_for(name))
-            del values["machine"]["transitions"][transition]
+            values = settings_for(name)
+            remove(transition, values)
             _, _, problems = bound(values)
             lines.append(f"{name} without {transition}: {len(problems)} problems of the checks")
             findings = broken(values).values()
@@ -182,6 +192,66 @@ def test_no_timer_is_faster_than_a_shorter_one(tick, ends):
     assert ("final" not in findings) == ends
 
 
+@delay
+def some_time(facts, settings):
+    return 7
+
+
+@pytest.mark.parametrize("first", ["tick", "over"])
+def test_a_delay_of_a_plugin_may_take_any_time(first):
+    """Whichever timer comes first for it, the end must be reached; so also with both of them."""
+    ticks = {"trigger": "tick", "source": ["B"], "dest": "same"}
+    done = {"trigger": "over", "source": ["B"], "dest": "END"}
+    timeouts = {"tick": "5s", "over": "5s"} | {first: "some_time"}
+    arrows = {"go": GO, "again": ticks, "done": done}
+    found = small({"A": {}, "B": {"timeouts": timeouts}}, arrows, some_time)["final"]
+    assert found.what == "no final state can be reached: it goes round in B"
+    stays = {**arrows, "again": {"trigger": "tick", "source": ["B"]}}
+    assert not small({"A": {}, "B": {"timeouts": timeouts}}, stays, some_time)
+
+
+@pytest.mark.parametrize(
+    ("first", "ends"), [({"tick": "5s", "over": "5s"}, False), ({"over": 5, "tick": 5}, True)]
+)
+def test_of_timers_that_are_equal_the_first_declared_comes_first(first, ends):
+    ticks = {"trigger": "tick", "source": ["B"], "dest": "same"}
+    done = {"trigger": "over", "source": ["B"], "dest": "END"}
+    arrows = {"go": GO, "again": ticks, "done": done}
+    assert ("final" not in small({"A": {}, "B": {"timeouts": first}}, arrows)) == ends
+
+
+@pytest.mark.parametrize(
+    ("budget", "restart", "ends"),
+    [
+        (5, {"delay": 0}, True),
+        (5, {"delay": "2s"}, False),
+        (1, {"delay": "500ms", "factor": 2.0}, True),
+        (2, {"delay": "500ms", "factor": 2.0}, False),
+        (5, {"delay": "500ms", "factor": 2.0, "max_delay": "900ms"}, True),
+    ],
+)
+def test_our_own_delay_takes_what_the_settings_say(budget, restart, ends):
+    """Of a second and more ``tick`` comes first, and BACKOFF is entered for ever."""
+    values = changed(
+        restart=restart,
+        states={"BACKOFF": {"timeouts": {"tick": "1s"}}},
+        transitions=TICK,
+        spec={"max_restarts": budget},
+    )
+    assert ("final" not in broken(values)) == ends
+
+
+def test_a_timer_does_not_fire_before_a_shorter_one():
+    """``never`` is in nobody's way: it is not armed."""
+    early = {"trigger": "early", "source": ["B"], "dest": "END"}
+    late = {"trigger": "late", "source": ["B"], "dest": "C"}
+    arrows = {"go": GO, "early": early, "late": late}
+    states = {"A": {}, "B": {"timeouts": {"late": "2s", "early": "1s"}}, "C": {}}
+    assert not small(states, arrows)
+    states["B"]["timeouts"]["early"] = "never"
+    assert small(states, arrows, never)["waiting"].what == "C waits for nothing"
+
+
 def test_to_try_again_for_ever_is_no_fault_while_it_may_succeed():
     """Each try is answered at once, and one of them well."""
     out = {"trigger": "dug_out", "source": ["B"], "dest": "END"}
@@ -262,8 +332,8 @@ def test_a_signal_that_is_heard_only_after_a_while_is_repeated_for_so_long():
 def test_after_a_stop_signal_the_run_must_not_go_round():
     states = {"BACKOFF": {"ignores": ["signal_received", *QUIET], "timeouts": {"nap": "5s"}}}
     nap = {"trigger": "nap", "source": ["BACKOFF"], "dest": "same"}
-    found = findings_of(states=states, transitions={"nap": nap})
-    assert found["signals"] == "SIGTERM does not end the run: it goes round in BACKOFF"
+    found = broken(changed(restart={"delay": "6s"}, states=states, transitions={"nap": nap}))
+    assert found["signals"].what == "SIGTERM does not end the run: it goes round in BACKOFF"
 
 
 # -- a counter-example is a scenario ---------------------------------------------------------------
@@ -282,6 +352,16 @@ def after_a_failure(timeouts=None, **guards):
     )
 
 
+def lost(source, *conditions, on="worker_exited", **more):
+    """When workers end in some way, the machine comes to a state in which it stays."""
+    arrow = {"trigger": on, "source": [source], "dest": "LOST", "priority": 3}
+    states = {"LOST": {"ignores": QUIET}}
+    return changed(
+        states=states, transitions={"lost": {**arrow, "conditions": list(conditions), **more}}
+    )
+
+
+STOPPED = {"on": "workers_stopped"}
 PLAYED = {
     "early_finish": (changed(without=["early_finish"]), "waiting"),
     "all_done": (changed(without=["all_done"]), "waiting"),
@@ -290,7 +370,19 @@ PLAYED = {
     "free": (changed(transitions={"again": {"before": []}}), "budget"),
     "first": (changed(transitions={"stopped": {"before": ["spend_restart"]}}), "budget"),
     "error_first": (changed(transitions={"aborted": {"dest": "HEALTHY"}}), "waiting"),
-    "while_it_stops": (changed(transitions={"other_signal": {"dest": "INIT"}}), "stops"),
+    "while_it_stops": (
+        changed(
+            transitions={
+                "prodded": {
+                    "trigger": "signal_received",
+                    "source": ["UNHEALTHY"],
+                    "dest": "INIT",
+                    "conditions": [{"signal_in": ["SIGUSR1"]}],
+                }
+            }
+        ),
+        "stops",
+    ),
     "stuck": (changed(transitions={"unkillable": {"dest": "ABORTING"}}), "signals"),
     "unstarted": (changed(transitions={"unkillable": {"before": ["start_workers"]}}), "groups"),
     "later": (after_a_failure(conditions=[{"in_state_for": "10s"}]), "groups"),
@@ -312,6 +404,32 @@ PLAYED = {
             }
         ),
         "groups",
+    ),
+    "a_code": (lost("HEALTHY", "worker_failed", {"exit_code_in": [75]}), "waiting"),
+    "another_code": (
+        lost("HEALTHY", "worker_failed", unless=[{"exit_code_in": [1]}, {"exit_code_in": [2]}]),
+        "waiting",
+    ),
+    "a_code_in_the_start": (
+        lost("UNHEALTHY", {"exit_code_in": ["SIGKILL", 75]}, **STOPPED),
+        "waiting",
+    ),
+    "a_code_and_no_signal": (
+        lost(
+            "UNHEALTHY", {"exit_code_in": [143, 75]}, **STOPPED, unless=[{"ended_by": ["SIGTERM"]}]
+        ),
+        "waiting",
+    ),
+    "unstarted_by_its_code": (lost("UNHEALTHY", {"exit_code_in": [127]}, **STOPPED), "waiting"),
+    "two_at_once": (lost("UNHEALTHY", "worker_failed", {"exit_code_in": [75]}), "waiting"),
+    "a_signal": (changed(transitions={"doubt_restart": {"dest": "JOINING"}}), "budget"),
+    "a_slow_restart": (
+        changed(
+            restart={"delay": "5s"},
+            states={"BACKOFF": {"timeouts": {"tick": "1s"}}},
+            transitions=TICK,
+        ),
+        "final",
     ),
     "the_second_delay": (
         changed(
@@ -348,6 +466,51 @@ def test_played_it_goes_that_way(values, claim):
     assert [transition for transition, _ in run.run.path][: len(expected)] == expected
     if claim == "waiting":
         assert run.ending == "for ever: nothing else can happen"
+
+
+UNPLAYED = {
+    "the run does not listen to SIGUSR1": (
+        changed(transitions={"other_signal": {"dest": "INIT"}}),
+        "stops",
+    ),
+    "no ends of workers fit these conditions": (
+        lost("UNHEALTHY", {"exit_code_in": [3]}, {"exit_code_in": [4]}, **STOPPED),
+        "waiting",
+    ),
+    "in BACKOFF backoff_elapsed comes before tick": (
+        changed(
+            spec={"max_restarts": 5},
+            restart={"delay": "1s", "factor": 2.0},
+            states={"BACKOFF": {"timeouts": {"tick": "3s"}}},
+            transitions=TICK,
+        ),
+        "final",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", UNPLAYED)
+def test_a_way_that_cannot_be_played_says_so(why):
+    values, claim = UNPLAYED[why]
+    spec, rules, _ = bound(values)
+    finding = broken(values)[claim]
+    lines = as_scenario(finding, spec, rules).splitlines()
+    assert lines[:2] == [f"# {finding.what}", f"# this way cannot be played: {why}"]
+    assert [line[:2] for line in lines] == ["# "] * (2 + len(finding.moves))
+
+
+def test_each_attempt_has_ends_of_its_own():
+    """In each it is the first that counts."""
+    _, rules, _ = bound(lost("HEALTHY", {"exit_code_in": [75]}, unless=[{"exit_code_in": [1]}]))
+
+    def ends(*chosen):
+        told = [tuple(choice.items()) for choice in chosen]
+        moves = [Move("worker_exited", {"exit_code": 1}, chosen=choice) for choice in told]
+        return exit_codes(moves, rules, joins={0})
+
+    both = {"exit_code_in(75)": False, "exit_code_in(1)": False}
+    assert ends({"exit_code_in(75)": True}, {}, both) == {0: 75, 1: 2, 2: 1}
+    assert ends({}, {"exit_code_in(75)": True}, {"exit_code_in(75)": False}) is None
 
 
 def test_what_follows_by_itself_is_a_comment():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from elastic_fsm import actions, conditions
-from elastic_fsm.binding import bind
-from elastic_fsm.checks import known_events
+from elastic_fsm.binding import Rules, bind
+from elastic_fsm.checks import check, known_events
 from elastic_fsm.declaration import Use
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.events import Event
@@ -60,16 +60,44 @@ def test_a_transition_that_is_like_another():
     assert [str(use) for use in like.unless] == ["three"]
 
 
-@pytest.mark.parametrize("like", ["went", "second", "other"])
-def test_a_transition_is_like_a_plain_one(like):
-    """Not like one that is not there, like itself, or like one that is like another."""
+def test_a_transition_that_is_like_one_that_is_like_another():
+    """Each has what it says itself, else what its model has; their order does not matter."""
     arrow = {"trigger": "x", "source": "A"}
-    transitions = {"go": arrow, "second": {**arrow, "like": "go"}, "other": {**arrow, "like": like}}
-    _, problems = read_machine({"initial": "A", "states": {"A": {}}, "transitions": transitions})
-    (problem,) = problems
-    assert problem.path == "machine.transitions.other.like"
-    assert problem.what == f"there is no transition {like!r} to be like"
-    assert problem.fix.endswith("emove this one, too: ~machine.transitions.other")
+    third = {**arrow, "like": "second", "unless": "three"}
+    second = {**arrow, "like": "go", "conditions": ["two"]}
+    spec = read(third=third, second=second, go={**arrow, "dest": "B", "conditions": ["one"]})
+    like = spec.transitions["third"]
+    assert like.dest == "B"
+    assert [str(use) for use in (*like.conditions, *like.unless)] == ["two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("likes", "what"),
+    [
+        ({"a": "went"}, "a.like: there is no transition 'went' to be like"),
+        ({"a": "b", "b": "went", "c": "a"}, "b.like: there is no transition 'went' to be like"),
+        ({"a": "a"}, "a.like: like each other in a circle: a -> a"),
+        (
+            {"a": "b", "b": "c", "c": "b", "d": "c"},
+            "b.like: like each other in a circle: b -> c -> b",
+        ),
+        ({"a": ["go"], "b": "a"}, "a.like: must be text, not list ['go']"),
+        ({"a": ""}, "a.like: must be a name, not an empty text"),
+    ],
+)
+def test_a_like_that_leads_nowhere_is_one_problem(likes, what):
+    """The checks say nothing of what cannot be known then: where it leads, whom it shadows."""
+    go = {"trigger": "run_requested", "source": "A", "dest": "B", "conditions": ["one"]}
+    first = {name: {**go, "priority": 1, "like": like} for name, like in likes.items()}
+    for arrow in first.values():
+        del arrow["dest"], arrow["conditions"]
+    events = ["worker_exited", "membership_changed", "signal_received", "action_failed"]
+    states = {"A": {"ignores": [*events, "run_requested"]}, "B": {"final": True, "exit_code": 0}}
+    data = {"initial": "A", "states": states, "transitions": {"go": go, **first}}
+    spec, problems = read_machine(data)
+    found = [f"{problem.path}: {problem.what}" for problem in problems]
+    assert found == [f"machine.transitions.{what}"]
+    assert check(spec, Rules(), set()) == []
 
 
 @pytest.mark.parametrize(

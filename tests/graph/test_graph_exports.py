@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -298,3 +298,28 @@ def test_scxml_goes_through_the_same_states(story):
 def test_scxml_knows_the_quirks():
     diagram, steps = quirky_steps()
     assert in_scxml(diagram, steps) == [s.state for s in steps]
+
+
+@pytest.mark.parametrize(
+    ("value", "drawn", "attributes"),
+    [
+        (30, "30 s", {"delay": "30s"}),
+        (2_000_000, "2000000 s", {"delay": "2000000s"}),
+        (2e-5, "0.00002 s", {"delay": "0.00002s"}),
+        ("30", "30", {"delay": "30s"}),
+        ("1.5s", "1.5s", {"delay": "1.5s"}),
+        ("500ms", "500ms", {"delay": "0.5s"}),
+        ("90 m", "90 m", {"delay": "5400s"}),
+        ("stop.window", "stop.window", {"delayexpr": "stop.window"}),
+        ("restart_delay", "restart_delay", {"delayexpr": "restart_delay()"}),
+    ],
+)
+def test_a_delay_is_one_that_scxml_knows(value, drawn, attributes):
+    spec = spec_of("quirks")
+    waiting = spec.states["WAITING"]._replace(timeouts={"alarm": value})
+    diagram = diagram_of(replace(spec, states={**spec.states, "WAITING": waiting}))
+    assert diagram.nodes["WAITING"].timeouts == {"alarm": drawn}
+    (send,) = ElementTree.fromstring(to_scxml(diagram)).iter(
+        "{http://www.w3.org/2005/07/scxml}send"
+    )
+    assert send.attrib == {**attributes, "event": "alarm", "id": "WAITING.alarm"}
