@@ -201,16 +201,19 @@ def _torchrun(argv: Sequence[str], *, legacy: bool = False) -> int:
 
 def _injected(words: Words, scenario: Path) -> tuple[Script, Prepared]:
     """The scenario of ``--inject``, and the run with its settings before those of the words."""
-    from elastic_fsm.scenario.injecting import check_injection
+    from elastic_fsm.scenario.injecting import injection_problems
     from elastic_fsm.scenario.script import read_script
-    from elastic_fsm.scenario.settings import blaming, with_settings_of
+    from elastic_fsm.scenario.settings import blaming, run_of, with_settings_of
+
+    typed = words.overrides
+
+    def prepare_with(script: Script) -> Prepared:
+        words.overrides = with_settings_of(script, typed)
+        with blaming(script, typed):
+            return _prepare(words, script.folder)
 
     script = read_script(scenario)
-    typed, words.overrides = words.overrides, with_settings_of(script, words.overrides)
-    with blaming(script, typed):
-        prepared = _prepare(words, script.folder)
-    check_injection(script, prepared.machine, prepared.spec.local_world_size)
-    return script, prepared
+    return script, run_of(script, prepare_with, injection_problems)
 
 
 def _config(argv: Sequence[str]) -> int:

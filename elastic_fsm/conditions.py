@@ -38,6 +38,13 @@ def _check_signals(signals: Sequence[str]) -> None:
             raise ValueError(f"unknown signal {cut(name)}; {did_you_mean(str(name), known)}")
 
 
+def _check_heard(signals: Sequence[str]) -> None:
+    _check_signals(signals)
+    for name in ("SIGKILL", "SIGSTOP"):
+        if name in signals:
+            raise ValueError(f"{name} cannot be caught, so that no agent hears it; leave it out")
+
+
 def _check_exit_codes(codes: Sequence[int | str]) -> None:
     if not isinstance(codes, list | tuple):
         raise ValueError(f"give a list of exit codes: [{codes}]")
@@ -74,7 +81,7 @@ def restart_allowed(event: Event, facts: Facts) -> bool:
     return facts.restarts_left > 0
 
 
-@condition(events=["signal_received"], check=_check_signals)
+@condition(events=["signal_received"], check=_check_heard)
 def signal_in(event: Event, facts: Facts, signals: Sequence[str]) -> bool:
     """The agent was sent one of these signals."""
     return event.data["signal"] in signals

@@ -23,6 +23,7 @@ __all__ = [
     "TEXT",
     "Kind",
     "fault_of",
+    "fault_of_datum",
     "fault_of_header",
     "fault_of_record",
     "maybe",
@@ -80,7 +81,7 @@ _FACTS = {
     "membership_restarts": INTEGER,
 }
 _EVENT = {"name": TEXT, "data": OBJECT, "attempt?": INTEGER, "visit?": INTEGER}
-_BY_EVENT = {
+_BY_EVENT: Mapping[str, Mapping[str, Any]] = {
     "workers_started": {"pids": [INTEGER]},
     "worker_exited": {
         "local_rank": INTEGER,
@@ -98,6 +99,8 @@ _BY_EVENT = {
         "after": NUMBER,
         "signal": TEXT,
     },
+    "command_finished": {"exit_code?": INTEGER},
+    "command_failed": {"exit_code?": INTEGER},
 }
 _FIELDS = {
     "seq": INTEGER,
@@ -181,6 +184,15 @@ def fault_of_record(record: Mapping[str, Any]) -> str | None:
 def _fault_of_event(event: Mapping[str, Any]) -> str | None:
     fault = _fault(event["data"], _BY_EVENT.get(event["name"], {}))
     return f"event.data{fault}" if fault else None
+
+
+def fault_of_datum(event: str, name: str, value: Any) -> str | None:
+    """What is wrong with one value of an event's data, as in ``is not a string``; None for a good
+    one, and for one that no reader needs."""
+    shapes = _BY_EVENT.get(event, {})
+    shape = shapes.get(name, shapes.get(f"{name}?"))
+    fault = _fault(value, shape) if shape else None
+    return fault.strip() if fault else None
 
 
 def fault_of(value: Any, shape: Any) -> str | None:

@@ -47,7 +47,8 @@ def because(record: Mapping[str, Any]) -> str:
     if words is not None:
         return words(event["data"], record["facts"])
     after = event["data"].get("after")
-    return f"{event['name']} after {after:g} s" if after else event["name"]
+    timed = isinstance(after, int | float) and after > 0  # a rule may give it to its own events
+    return f"{event['name']} after {after:g} s" if timed else str(event["name"])
 
 
 def counted(number: int, noun: str) -> str:

@@ -124,17 +124,26 @@ def _signal(text: str) -> str:
 
 
 def _data(text: str) -> dict[str, Any]:
-    """``exit_code=3 reason=lost``: numbers are numbers, everything else is text."""
+    """``exit_code=3 stopped_by_agent=true reason=lost``: numbers, true and false, text."""
     pairs = [word.partition("=") for word in shlex.split(text)]
     if not all(equals and key.isidentifier() for key, equals, _ in pairs):
         raise ValueError(f"{text!r} is not a list of name=value")
-    return {key: int(value) if _INTEGER.fullmatch(value) else value for key, _, value in pairs}
+    return {key: _value(value) for key, _, value in pairs}
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else text
 
 
 ANSWERS = ("spare_assigned", "run_finished", "rendezvous_failed", "barrier_passed")
 """What a rendezvous may answer, beside that it completes."""
 
 _INTEGER = re.compile(r"-?\d+")
+_DECIMAL = re.compile(r"-?\d+\.\d+")
 _CONVERT: dict[str, Callable[[str], Any]] = {
     "T": _seconds,
     "EACH": _distance,

@@ -16,30 +16,31 @@ from typing import TYPE_CHECKING
 
 from elastic_fsm.durations import say_duration
 from elastic_fsm.events import Event
-from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.problems import Problem
 from elastic_fsm.scenario.naming import data_of, wrong_names
 from elastic_fsm.scenario.playing import exit_code_of
+from elastic_fsm.scenario.posting import as_done, post
 from elastic_fsm.sources.base import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from elastic_fsm.launchers.base import Launcher
     from elastic_fsm.loop import Loop, Timer
-    from elastic_fsm.machine import Machine
+    from elastic_fsm.preparing import Prepared
     from elastic_fsm.scenario.script import Happening, Script
 
-__all__ = ["Injection", "check_injection"]
+__all__ = ["Injection", "injection_problems"]
 
 _LEFT_OUT = ("finish", "on_signal", "end")
 
 
-def check_injection(script: Script, machine: Machine, workers: int) -> None:
-    """Raises :class:`BadInput` with every line that cannot be played against real processes."""
-    problems = list(wrong_names(script, machine, workers))
-    problems += [problem for line in script.happenings for problem in _impossible(line)]
-    if problems:
-        raise BadInput(problems)
+def injection_problems(script: Script, run: Prepared) -> Iterator[Problem]:
+    """Every line that cannot be played against the real processes of a run."""
+    workers, stop_signals = run.spec.local_world_size, run.values["stop"]["signals"]
+    yield from wrong_names(script, run.machine, workers, stop_signals)
+    for line in script.happenings:
+        yield from _impossible(line)
 
 
 def _impossible(line: Happening) -> Iterator[Problem]:
@@ -86,13 +87,16 @@ class Injection(Source):
         self._timers: list[Timer] = []
 
     def start(self) -> None:
-        """Arm a timer for each line."""
+        """Arm a timer for each moment."""
         self._began = self.loop.clock.now()
-        for line in self._script.happenings:
+        moments: dict[float, list[Happening]] = {}
+        for line in as_done(self._script):
             if line.kind in _RANDOM:
                 self._again_and_again(line, random.Random(line.values["SEED"]))
             elif line.at is not None:
-                self._later(line.at, functools.partial(_ONCE[line.kind], self, line))
+                moments.setdefault(line.at, []).append(line)
+        for at, lines in moments.items():
+            self._later(at, functools.partial(self._do, lines))
         for line in self._script.of_kind("end"):
             self._later(line.values["T"], self.close)
 
@@ -111,12 +115,16 @@ class Injection(Source):
     def post(self, event: Event, what: str) -> None:
         """Let an event happen."""
         self.tell(what)
-        self.loop.post_first(event) if event.name == "signal_received" else self.loop.post(event)
+        post(self.loop, event)
 
     def tell(self, what: str) -> None:
         """One line to the user."""
         seconds = round(self.loop.clock.now() - self._began, 1)
         self._say(f"injected after {say_duration(seconds)}: {what}")
+
+    def _do(self, lines: Sequence[Happening]) -> None:
+        for line in lines:
+            _ONCE[line.kind](self, line)
 
     def _later(self, seconds: float, call: Callable[[], None]) -> None:
         self._timers.append(self.loop.call_later(seconds, call))

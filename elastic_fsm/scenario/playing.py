@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.events import Event
 from elastic_fsm.machine import load_machine
-from elastic_fsm.scenario.naming import check_names, data_of
+from elastic_fsm.scenario.naming import data_of, wrong_names
+from elastic_fsm.scenario.posting import as_done, post
 from elastic_fsm.scenario.work import Work
 from elastic_fsm.testing.clock import NothingCanHappen
 from elastic_fsm.testing.launcher import OnStop
 from elastic_fsm.testing.scenario import Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from elastic_fsm.group import RunResult
+    from elastic_fsm.problems import Problem
     from elastic_fsm.registry import Registry
     from elastic_fsm.scenario.script import Happening, Script
 
-__all__ = ["Played", "exit_code_of", "play"]
+__all__ = ["Played", "exit_code_of", "play", "wrong_lines"]
 
 ENDED = ""
 STORY_OVER = "when the scenario ends"
@@ -102,14 +104,13 @@ class Played:
 def play(script: Script, values: Mapping[str, Any], registry: Registry) -> Played:
     """Play a scenario with a whole configuration.
 
-    Raises :class:`BadInput` when the machine has problems, or when the scenario names workers or
-    events that there are none of.
+    Raises :class:`BadInput` when the machine has problems, or with all that is wrong with the
+    scenario's lines.
     """
-    machine = load_machine(values["machine"], registry, values)
-    check_names(script, machine, values["spec"]["local_world_size"])
+    script.check(wrong_lines(script, values, registry))
     run = Scenario.of(values, registry)
     run.observers.append(_Circles(run, has_end=bool(script.of_kind("end"))).observe)
-    for happening in _as_armed(script):
+    for happening in as_done(script):
         act = functools.partial(_ACTS[happening.kind], run, happening)
         if happening.at is None:
             act()
@@ -123,15 +124,14 @@ def play(script: Script, values: Mapping[str, Any], registry: Registry) -> Playe
         return Played(run, None, NOTHING_LEFT)
 
 
-def _as_armed(script: Script) -> list[Happening]:
-    """What goes to the front of the inbox last, and the last line first: those of one moment come
-    in the order of the lines."""
-    front = [each for each in script.happenings if _goes_first(each)]
-    return [each for each in script.happenings if not _goes_first(each)] + front[::-1]
+def wrong_lines(script: Script, values: Mapping[str, Any], registry: Registry) -> Iterator[Problem]:
+    """Every line that names what there is not in a run with this configuration.
 
-
-def _goes_first(line: Happening) -> bool:
-    return line.kind == "signal" or line.values.get("NAME") == "action_failed"
+    Raises :class:`BadInput` when the machine has problems.
+    """
+    machine = load_machine(values["machine"], registry, values)
+    workers, stop_signals = values["spec"]["local_world_size"], values["stop"]["signals"]
+    return wrong_names(script, machine, workers, stop_signals)
 
 
 def exit_code_of(values: Mapping[str, Any], default: int = 0) -> int:
@@ -151,11 +151,11 @@ def _exits(run: Scenario, line: Happening) -> None:
 
 def _membership(run: Scenario, line: Happening) -> None:
     reason = line.values.get("TEXT", "")
-    run.loop.post(Event("membership_changed", {"reason": reason}))
+    post(run.loop, Event("membership_changed", {"reason": reason}))
 
 
 def _signal(run: Scenario, line: Happening) -> None:
-    run.loop.post_first(Event("signal_received", {"signal": line.values["SIGNAL"]}))
+    post(run.loop, Event("signal_received", {"signal": line.values["SIGNAL"]}))
 
 
 def _conduct(run: Scenario, line: Happening) -> None:
@@ -202,8 +202,7 @@ def _answer(run: Scenario, line: Happening) -> None:
 
 
 def _event(run: Scenario, line: Happening) -> None:
-    post = run.loop.post_first if _goes_first(line) else run.loop.post
-    post(Event(line.values["NAME"], data_of(line)))
+    post(run.loop, Event(line.values["NAME"], data_of(line)))
 
 
 def _end(run: Scenario, line: Happening) -> None:
@@ -229,7 +228,7 @@ def _failures(run: Scenario, line: Happening) -> None:
 
 def _changes(run: Scenario, line: Happening) -> None:
     def change(dice: random.Random) -> None:
-        run.loop.post(Event("membership_changed", {"reason": "as the scenario says"}))
+        post(run.loop, Event("membership_changed", {"reason": "as the scenario says"}))
 
     _again_and_again(run, line, change)
 

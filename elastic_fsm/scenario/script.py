@@ -1,35 +1,39 @@
 """A scenario file, read: what was set, what happens and when, and what was expected of it.
 
 The file is plain text: a line for each thing, ``#`` for comments, and after a line of dashes
-what came of it when it was last looked at. All lines that cannot be read are told at once.
+what came of it when it was last looked at. A line that cannot be read hides nothing of the others:
+it is told when the scenario is played, with whatever else is wrong.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.durations import parse_duration
-from elastic_fsm.problems import BadInput, Problem, did_you_mean
+from elastic_fsm.problems import BadInput, Problem, closest, did_you_mean
 from elastic_fsm.scenario.forms import FORMS, values_of
 from elastic_fsm.scenario.settings import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from elastic_fsm.scenario.forms import Form
 
 __all__ = ["Happening", "Script", "parse_script", "read_script"]
 
 _RULE = re.compile(r"-{4,}\s*")
+_FIRST_WORDS = [form.usage.split()[0] for form in FORMS]
 _AT = re.compile(r"at\s+(\S+)\s+(.*)")
 
 # Kinds of lines that are words of the configuration, and how.
+_WORKERS = "spec.local_world_size"
 _OVERRIDES = {
-    "workers": "spec.local_world_size={N}",
+    "workers": f"{_WORKERS}={{N}}",
     "max_restarts": "spec.max_restarts={N}",
     "set": "{KEY}={TEXT}",
 }
@@ -64,6 +68,26 @@ class Script:
     folder: Path = Path()
     places: dict[str, str] = field(default_factory=dict)
     """Where each key of the configuration is set, ``machine`` included."""
+    problems: list[Problem] = field(default_factory=list)
+    """What is wrong with the lines by themselves."""
+    doubtful: set[str] = field(default_factory=set)
+    """Keys of the configuration that the file sets in a way which cannot be used, so that nobody
+    knows what they were meant to be."""
+
+    def check(self, more: Iterable[Problem] = ()) -> None:
+        """Raises :class:`BadInput` with all that is wrong; ``more`` is what has been found beside
+        the lines by themselves."""
+        if problems := [*self.problems, *more]:
+            raise self.refusal(problems)
+
+    def refusal(self, problems: Iterable[Problem]) -> BadInput:
+        """The error with these problems, in the order of the lines."""
+        return BadInput(sorted(dict.fromkeys(problems), key=self._line_number))
+
+    def _line_number(self, problem: Problem) -> float:
+        """What stands elsewhere comes last."""
+        name, _, number = problem.where.rpartition(":")
+        return int(number) if name == self.name else math.inf
 
     def of_kind(self, kind: str) -> list[Happening]:
         """The lines of one kind, in the order of the file."""
@@ -71,7 +95,8 @@ class Script:
 
 
 def read_script(path: Path) -> Script:
-    """Read a file; raises :class:`BadInput` with every line that cannot be read."""
+    """Read a file. What is wrong with its lines stands in ``problems``, and is told when the
+    scenario is played; raises :class:`BadInput` when there is no such file of text."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -79,7 +104,7 @@ def read_script(path: Path) -> Script:
         names = [each.name for each in _neighbours(path)]
         fix = did_you_mean(path.name, names) if names else ""
         raise BadInput.of(f"no scenario can be read: {reason}", where=str(path), fix=fix) from None
-    script = parse_script(text, name=str(path))
+    script = _read(text, str(path))
     script.folder = path.absolute().parent
     return script
 
@@ -90,26 +115,28 @@ def _neighbours(path: Path) -> list[Path]:
 
 
 def parse_script(text: str, *, name: str = "scenario") -> Script:
-    """Read a text; ``name`` is what findings call it."""
+    """Read a text; ``name`` is what findings call it.
+
+    Raises :class:`BadInput` with every line that cannot be read.
+    """
+    script = _read(text, name)
+    script.check()
+    return script
+
+
+def _read(text: str, name: str) -> Script:
     lines = text.splitlines()
     end = next((n for n, line in enumerate(lines) if _RULE.fullmatch(line)), len(lines))
     story = "".join(f"{line}\n" for line in lines[:end])
     expected = "".join(f"{line}\n" for line in lines[end + 1 :])
     script = Script(name, story=story, expected=expected)
-    problems: list[Problem] = []
     for number, line in enumerate(lines[:end], 1):
         words = _without_comment(line)
         if words:
-            _read_line(script, words, f"{name}:{number}", problems)
-    problems += _missing(script)
-    problems += _said_twice(script)
-    if problems:
-        raise BadInput(sorted(problems, key=_line_number))
+            _read_line(script, words, f"{name}:{number}")
+    script.problems += _missing(script)
+    script.problems += _said_twice(script)
     return script
-
-
-def _line_number(problem: Problem) -> int:
-    return int(problem.where.rpartition(":")[2])
 
 
 def _without_comment(line: str) -> str:
@@ -117,25 +144,44 @@ def _without_comment(line: str) -> str:
     return re.sub(r"(^|\s)#.*", "", line).strip()
 
 
-def _read_line(script: Script, line: str, where: str, problems: list[Problem]) -> None:
+def _read_line(script: Script, line: str, where: str) -> None:
+    read = _happening(line, where)
+    if isinstance(read, Happening):
+        _take(script, read)
+    else:
+        script.problems.append(read)
+        script.doubtful.update(_setting_meant(line))
+
+
+def _happening(line: str, where: str) -> Happening | Problem:
     timed = _AT.fullmatch(line)
     words = timed[2] if timed else line
     try:
         at = parse_duration(timed[1]) if timed else None
         found = next(_matches(words), None)
     except ValueError as error:
-        problems.append(Problem.told(str(error), where=where))
-        return
+        return Problem.told(str(error), where=where)
     if found is None:
-        problems.append(Problem(f"cannot read {line!r}", where=where, fix=_meant(words)))
-        return
+        return Problem(f"cannot read {line!r}", where=where, fix=_meant(words))
     form, values = found
     if form.at is not None and form.at != bool(timed):
         fix = f"at 40s {form.usage}" if form.at else form.usage
         what = "this needs a time" if form.at else "this has no time"
-        problems.append(Problem(what, where=where, fix=f"write it as `{fix}`"))
-        return
-    _take(script, Happening(form.kind, at, values, where), problems)
+        return Problem(what, where=where, fix=f"write it as `{fix}`")
+    return Happening(form.kind, at, values, where)
+
+
+def _setting_meant(line: str) -> list[str]:
+    """The key that a line which cannot be read was probably meant to set."""
+    first, *rest = re.split(r"[\s=]+", line)
+    match closest(first, [*_FIRST_WORDS, "at"]):
+        case "machine":
+            return ["machine"]
+        case "workers":
+            return [_WORKERS]
+        case "set":
+            return rest[:1]
+    return []
 
 
 def _matches(words: str) -> Iterator[tuple[Form, dict[str, Any]]]:
@@ -152,28 +198,29 @@ def _meant(words: str) -> str:
         return "say when and what: `at 40s worker 3 exits 137`"
     usages = [form.usage for form in FORMS if form.usage.split()[0] == first]
     if not usages:
-        return did_you_mean(first, [form.usage.split()[0] for form in FORMS] + ["at"])
+        return did_you_mean(first, [*_FIRST_WORDS, "at"])
     likely = difflib.get_close_matches(words, usages, n=3, cutoff=0.0)
     return f"did you mean {' or '.join(f'`{usage}`' for usage in likely)}?"
 
 
-def _take(script: Script, happening: Happening, problems: list[Problem]) -> None:
+def _take(script: Script, happening: Happening) -> None:
     values = happening.values
     if happening.kind == "machine":
         script.machines = tuple(re.split(r"\s*,\s*", values["NAMES"]))
-        _take_setting(script, "machine", happening, problems)
+        _take_setting(script, "machine", happening)
     elif happening.kind in _OVERRIDES:
         word = _OVERRIDES[happening.kind].format(**values)
         script.overrides.append(word)
-        _take_setting(script, key_of(word), happening, problems)
+        _take_setting(script, key_of(word), happening)
     else:
         script.happenings.append(happening)
 
 
-def _take_setting(script: Script, key: str, line: Happening, problems: list[Problem]) -> None:
+def _take_setting(script: Script, key: str, line: Happening) -> None:
     first = script.places.setdefault(key, line.where)
     if first != line.where:
-        problems.append(_twice(key, first, line.where))
+        script.problems.append(_twice(key, first, line.where))
+        script.doubtful.add(key)
 
 
 def _twice(what: str, first: str, where: str) -> Problem:

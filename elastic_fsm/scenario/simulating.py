@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.problems import BadInput, Problem
 from elastic_fsm.scenario.data import as_data
 from elastic_fsm.scenario.forms import MOST_WORKERS, too_many
-from elastic_fsm.scenario.playing import Played, play
+from elastic_fsm.scenario.playing import Played, play, wrong_lines
 from elastic_fsm.scenario.script import read_script
-from elastic_fsm.scenario.settings import blaming, key_of, with_settings_of
+from elastic_fsm.scenario.settings import blaming, key_of, run_of, with_settings_of
 from elastic_fsm.scenario.telling import compare, tell, with_outcome
 from elastic_fsm.words import Grammar
 
@@ -43,7 +43,11 @@ class Stage:
 
         Raises :class:`BadInput` when it cannot be played.
         """
-        values, registry = self._prepare(script, machine)
+
+        def prepare(script: Script) -> tuple[Mapping[str, Any], Registry]:
+            return self._prepare(script, "" if "machine" in script.doubtful else machine)
+
+        values, registry = run_of(script, prepare, lambda script, run: wrong_lines(script, *run))
         return play(script, values, registry)
 
     def _prepare(self, script: Script, machine: str) -> tuple[Mapping[str, Any], Registry]:

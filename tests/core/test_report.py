@@ -53,6 +53,7 @@ CLAUSES = [
     ("doubt_elapsed", {"after": 0.1}, "doubt_elapsed after 0.1 s"),
     ("backoff_elapsed", {"after": 0.0}, "backoff_elapsed"),
     ("of_a_plugin", {}, "of_a_plugin"),
+    ("of_a_plugin", {"after": "lunch"}, "of_a_plugin"),
 ]  # fmt: skip
 
 

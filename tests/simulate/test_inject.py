@@ -6,13 +6,12 @@ import re
 
 import pytest
 
+from elastic_fsm.config import compose
 from elastic_fsm.loop import Loop
-from elastic_fsm.machine import load_machine
-from elastic_fsm.plugins import rules_for
-from elastic_fsm.problems import BadInput
-from elastic_fsm.scenario.injecting import Injection, check_injection
+from elastic_fsm.preparing import prepare
+from elastic_fsm.scenario.injecting import Injection, injection_problems
 from elastic_fsm.scenario.script import parse_script
-from elastic_fsm.testing import ManualClock, NothingCanHappen, ScriptedLauncher, settings_for
+from elastic_fsm.testing import ManualClock, NothingCanHappen, ScriptedLauncher
 
 
 class Stage:
@@ -66,6 +65,17 @@ def test_signals_and_changes_are_events():
     ]  # fmt: skip
 
 
+def test_what_goes_first_of_one_moment_is_what_goes_first_in_a_simulation():
+    stage = Stage(
+        "at 1s membership changes\nat 1s signal SIGHUP\nat 1s event x\n"
+        "at 1s event signal_received signal=SIGTERM\nat 1s event action_failed\n"
+    )
+    assert [event.split()[1] for event in stage.play()] == [
+        "signal_received", "signal_received", "action_failed", "membership_changed", "x",
+    ]  # fmt: skip
+    assert stage.said[0].endswith("membership changes")
+
+
 @pytest.mark.parametrize("end", ["end at 10h\n", "workers finish after 10h\n"])
 def test_failures_at_random_until_the_end(end):
     text = f"failures every 1h seed 7\nmembership changes every 1h seed 3\n{end}"
@@ -85,14 +95,11 @@ def test_what_cannot_be_done_to_real_processes_is_refused():
         "at 2s worker 0 exits 1\nat 3s worker 9 exits 137\nworker 0 ignores signals\n"
         "rendezvous waits\nfailures every 1h seed 7 exits 3\n"
     )
-    values = settings_for("elastic")
-    machine = load_machine(values["machine"], rules_for([]), values)
-    with pytest.raises(BadInput) as found:
-        check_injection(parse_script(text, name="x"), machine, 4)
-    assert "x:6: there is no worker 9" in str(found.value)
-    wheres = [problem.where for problem in found.value.problems]
-    assert wheres == ["x:6", "x:5", "x:7", "x:8", "x:9"]
-    assert found.value.problems[1].fix == "write `dies of SIGKILL`"
+    run = prepare(compose(["spec.local_world_size=4"]), ["true"])
+    problems = list(injection_problems(parse_script(text, name="x"), run))
+    assert [problem.where for problem in problems] == ["x:6", "x:5", "x:7", "x:8", "x:9"]
+    assert problems[0].what == "there is no worker 9: they are 0 to 3"
+    assert problems[1].fix == "write `dies of SIGKILL`"
 
 
 @pytest.mark.slow

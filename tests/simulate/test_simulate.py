@@ -22,6 +22,11 @@ workers finish after 20h saving every 10m
 end at 24h
 """
 
+PASS_ON = (
+    "set machine.transitions.pass_on={trigger: signal_received, source: [HEALTHY], "
+    "conditions: [{signal_in: [SIGUSR1]}], after: [signal_workers]}\n"
+)
+
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
@@ -208,8 +213,11 @@ def test_bad_input(write, cli, words, what):
 
 def test_signals_of_one_moment_come_in_the_order_of_the_lines():
     """Each of them goes to the front, before whatever else happens then."""
-    run = played("workers 1\nat 5s worker 0 exits 1\nat 5s signal SIGUSR1\nat 5s signal SIGTERM\n")
-    assert [name for name, _ in run.run.path[3:]] == ["other_signal", "told_to_stop", "stopped"]
+    run = played(
+        f"workers 1\n{PASS_ON}at 5s worker 0 exits 1\nat 5s signal SIGUSR1\n"
+        "at 5s event signal_received signal=SIGTERM\n"
+    )
+    assert [name for name, _ in run.run.path[3:]] == ["pass_on", "told_to_stop", "stopped"]
 
 
 def test_nothing_else_can_happen():
@@ -277,11 +285,7 @@ def test_many_workers_that_are_done_are_one_line():
 
 
 def test_a_signal_that_workers_finish_after():
-    run = played(
-        "workers 2\nworkers finish 30s after SIGUSR1\nat 10s signal SIGUSR1\n"
-        "set machine.transitions.pass_on={trigger: signal_received, source: [HEALTHY], "
-        "conditions: [{signal_in: [SIGUSR1]}], after: [signal_workers]}\n"
-    )
+    run = played(f"workers 2\nworkers finish 30s after SIGUSR1\nat 10s signal SIGUSR1\n{PASS_ON}")
     assert run.run.launcher.calls[1] == ("signal", "SIGUSR1", None)
     assert (run.duration, run.result.exit_code) == (40, 0)
 
