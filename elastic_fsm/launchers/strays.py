@@ -152,10 +152,18 @@ class Strays:
     def _is_ours(self, stat: Stat, sessions: Collection[int]) -> bool:
         if self._sole_owner or stat.session in sessions or self._is_seen(stat):
             return True
-        if not has_mark(stat.pid, self._mark):
+        if not (self._is_led_by_one_seen(stat) or has_mark(stat.pid, self._mark)):
             return False
         self._seen[stat.pid] = stat.started
         return True
+
+    def _is_led_by_one_seen(self, stat: Stat) -> bool:
+        """A stray's child may be in the middle of an exec, when the stray has just ended. Its
+        session keeps the number of its leader from being given to somebody else."""
+        if stat.session not in self._seen:
+            return False
+        leader = read_stat(stat.session)
+        return leader is None or self._is_seen(leader)
 
     def _is_seen(self, stat: Stat | None) -> bool:
         return stat is not None and self._seen.get(stat.pid) == stat.started

@@ -543,6 +543,27 @@ def test_only_nothing_twice_is_nothing_among_children(monkeypatch):
         found.release()
 
 
+def test_who_is_led_by_a_stray_is_one_without_a_mark(monkeypatch):
+    """The stray ends while its child is in an exec, which may last for longer than two looks."""
+    found = strays.Strays("mark of ours", sole_owner=False)
+    argv = ["sh", "-c", "sleep 600 & echo $!; wait"]
+    environment = {"A": "a mark of ours", "PATH": os.environ["PATH"]}
+    reading, writing = os.pipe()
+    leader = subprocess.Popen(argv, env=environment, start_new_session=True, stdout=writing)
+    os.close(writing)
+    child = int(os.read(reading, 20))
+    os.close(reading)
+    found.adopt()
+    assert found.find([], []) == [leader.pid]
+    leader.kill()
+    leader.wait()
+    monkeypatch.setattr(strays, "has_mark", lambda pid, mark: False)
+    left = found.find([], [])
+    os.kill(child, signal.SIGKILL)
+    found.release()
+    assert left == [child]
+
+
 def test_without_proc_a_guardian_asks_psutil(without_proc, monkeypatch):
     """From an interpreter that has no site-packages: of two, one is known by pid, one by mark."""
     hide = "from elastic_fsm.launchers import procfs; procfs.PROC = '/nothing'; from"
