@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import signal
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.durations import parse_duration
+from elastic_fsm.durations import LONGEST, parse_duration
 from elastic_fsm.failures import shell_code
 from elastic_fsm.problems import cut, did_you_mean
 from elastic_fsm.registry import condition, delay
@@ -124,9 +123,9 @@ def restart_delay(facts: Facts, settings: Mapping[str, Any]) -> float:
     restart = settings["restart"]
     seconds = parse_duration(restart["delay"]) or 0.0
     longest = parse_duration(restart["max_delay"])
-    most = math.inf if longest is None else longest
-    for _ in range(facts.max_restarts - facts.restarts_left):
-        if not 0 < seconds < most:
-            break
-        seconds *= restart["factor"]
-    return min(seconds, most)
+    most = LONGEST if longest is None else longest
+    try:
+        grown = seconds * float(restart["factor"]) ** (facts.max_restarts - facts.restarts_left)
+    except OverflowError:
+        grown = most if seconds else 0.0
+    return float(min(grown, most))

@@ -25,21 +25,22 @@ def to_json(value: Any) -> bytes:
         return _encode(_tamed(value)).encode()
 
 
-def _tamed(value: Any, depth: int = 0) -> Any:
-    """A copy that JSON can hold."""
+def _tamed(value: Any, around: tuple[int, ...] = ()) -> Any:
+    """A copy that JSON can hold; ``around`` are the ids of the values that it stands in."""
     try:
-        return _copied(value, depth)
+        return _copied(value, around)
     except Exception:
         return _text(value)
 
 
-def _copied(value: Any, depth: int) -> Any:
-    if isinstance(value, Mapping | list | tuple) and depth == _DEEPEST:
-        return "..."
-    if isinstance(value, Mapping):
-        return {_text(key): _tamed(each, depth + 1) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_tamed(each, depth + 1) for each in value]
+def _copied(value: Any, around: tuple[int, ...]) -> Any:
+    inside = (*around, id(value))
+    if isinstance(value, Mapping | list | tuple):
+        if id(value) in around or len(around) == _DEEPEST:
+            return "..."
+        if isinstance(value, Mapping):
+            return {_text(key): _tamed(each, inside) for key, each in value.items()}
+        return [_tamed(each, inside) for each in value]
     is_number = isinstance(value, int | float) and abs(value) < _LARGEST  # which nan is not
     return value if is_number or value is None else _text(value)
 

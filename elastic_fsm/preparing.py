@@ -154,8 +154,11 @@ def _spec_values(
 
 def _said_twice(composed: Composed, place: str) -> Iterator[Problem]:
     """A command at the end of the line replaces what a file says, not what the line itself says."""
-    for path in ("spec.entrypoint", "spec.args"):
-        problem = composed.locate(Problem("the command stands at the end of the line, too", path))
+    for name in ("entrypoint", "args"):
+        if not composed.values["spec"][name]:
+            continue
+        what, path = "the command stands at the end of the line, too", f"spec.{name}"
+        problem = composed.locate(Problem(what, path))
         if problem.where == place:
             yield problem._replace(fix="leave one of them out")
 

@@ -59,9 +59,10 @@ def merge_problem(error: Exception, path: str, value: Any, *, where: str = "") -
             fix = f"it takes {expected(head)}"
             return Problem("a mapping does not fit", path=head, where=where, fix=fix)
     fitting = expected(path)
-    if path in GROUPS and isinstance(value, str):
-        what = f"{cut(decode(value))} is a choice, and here stands what the group holds"
-        return Problem(what, path, f"choose it in `defaults: [{{{path}: {value}}}]`", where)
+    if path in GROUPS and isinstance(value, str) and re.fullmatch(r"[A-Za-z_]\w*", value):
+        what = f"{cut(value)} may be a choice, and here stands what the group holds"
+        fix = f"choose in the list of defaults, `defaults: [{{{path}: {value}}}]`"
+        return Problem(what, path, f"{fix}; or give a mapping, such as {{key: value}}", where)
     if not fitting or (isinstance(value, dict) and "mapping" in fitting):
         return Problem(reason(error), path=path, where=where)
     shown = "null" if value is None else cut(decode(value))

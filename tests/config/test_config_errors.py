@@ -225,7 +225,7 @@ def bomb(start: str, entry: str, levels: int) -> str:
         (f"machine:\n  x: [0x{MANY}]\n", "job.yaml:2", "too long for a number"),
         (f"spec: {{worker_env: {{\n ? 0x{MANY}\n : {{}}}}}}\n", "job.yaml:2", "too long for a"),
         ("spec:\n  role: {a: 1, b: 2}\n", "job.yaml:2", "a mapping does not fit"),
-        ("logs: files\n", "job.yaml:1", "'files' is a choice"),
+        ("logs: files\n", "job.yaml:1", "'files' may be a choice"),
         ("spec:\n  env: {'': x}\n", "job.yaml:2", "'' cannot name a variable"),
         (bomb("machine:", "  a{}: ", 30), "job.yaml:7", "too large"),
         (bomb("spec:\n  args:", "  - ", 30), "job.yaml:8", "too large"),

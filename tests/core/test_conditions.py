@@ -14,6 +14,7 @@ from elastic_fsm.conditions import (
     signal_in,
     worker_failed,
 )
+from elastic_fsm.durations import LONGEST
 from elastic_fsm.events import Event
 from elastic_fsm.facts import Facts
 
@@ -129,6 +130,10 @@ def test_in_state_for(seconds, held):
         (1, 2.0, None, 10, 1024.0),
         (1, 2.0, "5m", 10**9, 300.0),
         (None, 2.0, "5m", 1, 0.0),
+        (1, 2.0, None, 40, LONGEST),
+        (1, 2.0, None, 2**31, LONGEST),
+        (0, 2.0, None, 2**31, 0.0),
+        (1, 1, None, 2**31, 1.0),
     ],
 )
 def test_restart_delay(delay, factor, longest, used, seconds):

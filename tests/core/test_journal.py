@@ -86,11 +86,19 @@ def test_what_json_cannot_hold_is_told_in_text(value, told):
     assert json.loads(line)["event"]["data"] == {"x": told}
 
 
-@pytest.mark.parametrize("value", [itself(), nested(100_000)])
+def a_family(size):
+    """Links down and back: so many ways lead nowhere new."""
+    parent = {"children": []}
+    parent["children"] += [{"parent": parent, "number": number} for number in range(size)]
+    return parent
+
+
+@pytest.mark.parametrize("value", [itself(), nested(100_000), a_family(300)])
 def test_what_holds_itself_is_cut(value):
     line = to_line({"seq": 1, "value": value})
     assert is_as_written(line)
     assert b'"..."' in line
+    assert len(line) < 10_000
 
 
 def test_a_header_and_then_numbered_lines_each_at_once(tmp_path):

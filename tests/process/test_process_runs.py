@@ -45,6 +45,11 @@ def test_the_budget_of_restarts(scene, words, attempts):
     assert run.report["restarts_used"] == attempts - 1
 
 
+def test_an_entrypoint_that_says_nothing_is_no_second_command(scene):
+    run = scene.run("spec.entrypoint=null", "spec.args=[]", "logs=files", "--", "true")
+    assert run.code == 0, run.err
+
+
 def test_a_restarted_group_may_succeed(scene):
     script = '[ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || exit 3'
     run = scene.run("-n", "2", "spec.max_restarts=5", "--", "sh", "-c", script)
