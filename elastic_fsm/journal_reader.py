@@ -8,6 +8,7 @@ known by its number and not read twice.
 The agent may be killed, or the disk be full, in the middle of a line. A last line without its end
 is left out and said to be torn. A line inside that cannot be read, or that is no line of ours, is
 left out and named in ``damaged`` with what is wrong with it: whoever has a record can rely on it.
+Lines are numbered, so where some were taken out, doubled or moved that is seen: ``jumps``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from elastic_fsm.problems import BadInput, Problem
 from elastic_fsm.tally import FORMAT, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = [
     "DEFAULT_RUNS",
@@ -40,7 +41,7 @@ __all__ = [
 
 DEFAULT_RUNS = Path("elastic_runs")
 _CURRENT = "journal.jsonl"
-# Of damaged lines so many are named.
+# Of damaged lines, and of jumps, so many are named.
 _NAMED = 3
 
 
@@ -64,7 +65,8 @@ class JournalFile:
     """A journal as it was found. ``summary`` covers dropped lines, too.
 
     ``damaged`` holds ``file:line: what is wrong`` for each line that was left out, ``changed``
-    ``file:line`` of headers that are used although they do not fit their checksum.
+    ``file:line`` of headers that are used although they do not fit their checksum. ``jumps`` says
+    where the lines of a file are not numbered one after the other, or the files do not follow.
     """
 
     path: Path
@@ -75,6 +77,7 @@ class JournalFile:
     gaps: tuple[Gap, ...] = ()
     damaged: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    jumps: tuple[str, ...] = ()
     places: tuple[tuple[Path, int], ...] = ()
     first: Path | None = None
     """The file whose header is :attr:`header`, if it is not ``path``, the newest."""
@@ -96,19 +99,18 @@ class JournalFile:
     @property
     def is_as_written(self) -> bool:
         """Whether nothing was changed or lost, as far as can be seen; the last line may be torn."""
-        return not (self.damaged or self.changed or any(gap.lost for gap in self.gaps))
+        lost = any(gap.lost for gap in self.gaps)
+        return not (self.damaged or self.changed or self.jumps or lost)
 
     def remarks(self) -> list[str]:
         """What is to be said about the file itself: what is not in the records, and why."""
         said = [self._missing(gap) for gap in self.gaps]
         if self.torn:
             said.append("the last line was not written to its end, and is left out")
+        if self.jumps:
+            said.append(_some(self.jumps, "more place"))
         if self.damaged:
-            more = len(self.damaged) - _NAMED
-            said.append(
-                f"left out, for it cannot be used: {'; '.join(self.damaged[:_NAMED])}"
-                + (f"; and {counted(more, 'more line')}" if more > 0 else "")
-            )
+            said.append(f"left out, for it cannot be used: {_some(self.damaged, 'more line')}")
         if self.changed:
             where = ", ".join(self.changed)
             said.append(f"used, though it was changed after it was written: the header {where}")
@@ -125,6 +127,12 @@ class JournalFile:
         """Whether the machine has come to a final state."""
         states = self.header["machine"]["states"]
         return bool((states.get(self.summary.state) or {}).get("final"))
+
+
+def _some(faults: Sequence[str], more: str) -> str:
+    """The first of them, and how many ``more`` there are."""
+    rest = len(faults) - _NAMED
+    return "; ".join([*faults[:_NAMED], *([f"and {counted(rest, more)}"] if rest > 0 else [])])
 
 
 def read_journal(path: Path) -> JournalFile:
@@ -202,6 +210,11 @@ class _Part:
     def number(self) -> int:
         """Of the file, from 0."""
         return int(self.header.get("part", 0))
+
+    @property
+    def carried(self) -> Tally:
+        """The sums of all before it."""
+        return Tally.from_dict(self.header.get("carried", {}))
 
 
 def _newest_of(path: Path) -> Path:
@@ -294,11 +307,11 @@ def _join(newest: Path, parts: list[_Part]) -> JournalFile:
     tally = Tally()
     before: _Part | None = None
     for part in parts:
-        carried = Tally.from_dict(part.header.get("carried", {}))
+        carried = part.carried
         if carried.seq > tally.seq:
             missing, lost = carried.seq - tally.seq, not _are_dropped_between(before, part)
             gaps.append(Gap(len(records), missing, carried, part.path, lost))
-            tally = Tally.from_dict(part.header["carried"])
+            tally = part.carried
         before = part
         for number, record in part.records:
             tally.add(record)
@@ -313,6 +326,7 @@ def _join(newest: Path, parts: list[_Part]) -> JournalFile:
         gaps=tuple(gaps),
         damaged=tuple(_damaged(parts)),
         changed=tuple(_changed(parts)),
+        jumps=tuple(_jumps(parts)),
         places=tuple(places),
         first=parts[0].path,
     )
@@ -331,6 +345,24 @@ def _changed(parts: list[_Part]) -> Iterator[str]:
     for part in parts:
         if "check" in part.header or part.sealed != sealed:
             yield f"{part.path}:1"
+
+
+def _jumps(parts: list[_Part]) -> Iterator[str]:
+    """A line's number is one more than that of the line before it; lines that were left out may
+    have had one, too. What is missing between two files is a :class:`Gap`."""
+    last = 0
+    for part in parts:
+        seq, line = part.carried.seq, 1
+        if seq < last:
+            yield f"doubled, or in another order: the lines of {part.path}"
+        for number, record in part.records:
+            missing = record["seq"] - seq - (number - line)
+            if missing > 0:
+                yield f"missing before {part.path}:{number}: {counted(missing, 'line')}"
+            if record["seq"] <= seq:
+                yield f"doubled, or in another order: {part.path}:{number}"
+            seq, line = record["seq"], number
+        last = seq
 
 
 def _are_dropped_between(before: _Part | None, part: _Part) -> bool:

@@ -8,15 +8,39 @@ from __future__ import annotations
 
 import copy
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FORMAT", "Tally"]
+__all__ = ["FORMAT", "Restarts", "Tally"]
 
 FORMAT = 1
 """Version of the journal's format; it changes when a reader of an older one would go wrong."""
+
+
+class Restarts(NamedTuple):
+    """How many were taken from the budget, and how many cost nothing, since nodes changed."""
+
+    spent: int
+    membership: int
+
+    @classmethod
+    def before(cls, record: Mapping[str, Any]) -> Restarts:
+        """By a line's facts, which are those before its actions."""
+        facts = record["facts"]
+        return cls(facts["max_restarts"] - facts["restarts_left"], facts["membership_restarts"])
+
+    @classmethod
+    def after(cls, record: Mapping[str, Any]) -> Restarts:
+        """With a line's own actions, for it may be the last one. Had one of them failed, the facts
+        of the next line would say what came of it."""
+        spent, membership = cls.before(record)
+        actions = record.get("actions", [])
+        return cls(
+            spent + actions.count("spend_restart"),
+            membership + actions.count("note_membership_restart"),
+        )
 
 
 @dataclass(slots=True)
@@ -53,8 +77,7 @@ class Tally:
         outcome = record["outcome"]
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         self.now = facts["now"]
-        self.restarts = facts["max_restarts"] - facts["restarts_left"]
-        self.membership_restarts = facts["membership_restarts"]
+        self.restarts, self.membership_restarts = Restarts.after(record)
         self.worker_state = record.get("worker_state", self.worker_state)
         if outcome == "step":
             self._add_step(record, facts)

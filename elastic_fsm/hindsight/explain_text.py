@@ -50,9 +50,10 @@ def _head(story: Story) -> str:
     code = "" if ending.exit_code is None else f", exit code {ending.exit_code}"
     anew = f"; formed anew {story.membership_restarts} ×" if story.membership_restarts else ""
     title = f"Run {story.run_id} on {story.host}: {where}{code}".replace("\n", " ")
+    lasted = "of which the journal covers" if ending.unwritten else "for"
     return (
         f"{printable(title)}\n"
-        f"  {clock(story.began, date=True)}, for {say_duration(story.seconds)}; "
+        f"  {clock(story.began, date=True)}, {lasted} {say_duration(story.seconds)}; "
         f"{counted(story.attempts, 'attempt')}; "
         f"{story.restarts_used} of {story.max_restarts} restarts spent{anew}; "
         f"{story.events} events"

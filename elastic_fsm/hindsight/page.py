@@ -100,7 +100,7 @@ def _head(story: Story) -> Iterator[str]:
     code = "-" if ending.exit_code is None else str(ending.exit_code)
     yield '<div class="numbers">'
     for name, value in (
-        ("lasted", say_duration(story.seconds)),
+        ("in the journal" if ending.unwritten else "lasted", say_duration(story.seconds)),
         ("exit code", code),
         ("attempts", str(story.attempts)),
         ("restarts spent", f"{story.restarts_used} of {story.max_restarts}"),

@@ -108,14 +108,12 @@ class _Replay:
         self.other = other
         self.machine = machine
         self.visits = 0
-        self.sequence = 0
         shown = machine.state.worker_state
         self.worker_state: str = shown.value if shown else "INIT"
 
     def skip_to(self, before: Tally) -> None:
         """Lines are missing: go on where the sums say that the machine was."""
         self.visits, self.worker_state = before.visits, before.worker_state
-        self.sequence = before.seq
         self._put(before.state)
 
     def follow(self, record: Mapping[str, Any]) -> None:
@@ -137,19 +135,15 @@ class _Replay:
         return differing + changed, computed
 
     def _compare(self, record: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
-        expected, self.sequence = self.sequence + 1, record.get("seq", 0)
-        misnumbered = ("seq",) if expected and self.sequence != expected else ()
         if "event" not in record:
-            return misnumbered, {"seq": expected}
+            return (), {}
         try:
             computed = self._computed(record)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             return ("form",), {"form": f"not a line of ours: {type(error).__name__}: {error}"}
-        if misnumbered:
-            computed["seq"] = expected
         names = _SAME_WAY if self.other else _SAME_MACHINE
         differing = tuple(n for n in names if not _same(record.get(n), computed.get(n)))
-        return misnumbered + differing, computed
+        return differing, computed
 
     def _computed(self, record: Mapping[str, Any]) -> dict[str, Any]:
         event, facts = _event_of(record["event"]), _facts_of(record["facts"])

@@ -123,7 +123,10 @@ class _Way:
 
 def _tell_own(journal: JournalFile, outcome: Replayed) -> Iterator[str]:
     if not outcome.differences:
-        yield f"{counted(outcome.compared, 'line')}, no difference: journal and machine agree"
+        agree = "journal and machine agree"
+        if not journal.is_as_written:
+            agree = "the machine agrees with the lines that are there"
+        yield f"{counted(outcome.compared, 'line')}, no difference: {agree}"
         return
     first, *further = outcome.differences
     told = f"{counted(outcome.compared, 'line')}, {counted(outcome.differing, 'difference')}"
@@ -147,9 +150,6 @@ def _field(name: str, record: Mapping[str, Any], computed: Mapping[str, Any]) ->
         yield f"the line {_changed(record)}"
     elif name == "form":
         yield computed[name]
-    elif name == "seq":
-        must = f"its number is {record.get(name)} and not {computed[name]}"
-        yield f"{must}: lines before it were taken out, or added"
     else:
         yield f"{name}: the journal has {record.get(name, 'nothing')!r},"
         yield f"{' ' * len(name)}  the machine {computed.get(name, 'nothing')!r}"

@@ -25,6 +25,7 @@ from elastic_fsm.journal_reader import (
 )
 from elastic_fsm.printable import printable
 from elastic_fsm.problems import BadInput
+from elastic_fsm.tally import Restarts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,7 +116,7 @@ def _node_status(node: Path) -> NodeStatus:
     final = bool((machine["states"].get(state) or {}).get("final"))
     report = {} if final or alive else read_report(node / "journal.jsonl")[0]
     condition = _condition(alive, final=final, reported=_has_report(node))
-    budget = facts.get("max_restarts", 0)
+    restarts = Restarts.after(last) if last else Restarts(0, 0)
     status = NodeStatus(
         run_id=header.get("run_id", node.parent.name),
         node=node.name,
@@ -127,9 +128,9 @@ def _node_status(node: Path) -> NodeStatus:
         since=changed,
         workers_alive=_workers_alive(condition, facts),
         workers=facts.get("local_world_size", 0),
-        restarts_used=budget - facts.get("restarts_left", budget),
-        max_restarts=budget,
-        membership_restarts=facts.get("membership_restarts", 0),
+        restarts_used=restarts.spent,
+        max_restarts=facts.get("max_restarts", 0),
+        membership_restarts=restarts.membership,
         pid=agent_pid(node),
         problem=f"the last line cannot be used: {fault}" if fault else "",
     )

@@ -9,6 +9,7 @@ from elastic_fsm.hindsight.gaps import chapter_of_gap, facts_after
 from elastic_fsm.hindsight.lines import tell
 from elastic_fsm.hindsight.story import Chapter, Cost, Line, Span, StateTime, Worker
 from elastic_fsm.hindsight.visits import visits_of
+from elastic_fsm.tally import Restarts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,7 @@ class Teller:
         self._at = 0.0
         self._state, self._shown = "", "INIT"
         self._stays: dict[str, str] = {}
-        self._restarts = self._membership = 0
+        self._restarts = Restarts(0, 0)
         self._asked_to_start: float | None = None
         self._start_known = True
         for index, record in enumerate(journal.records):
@@ -57,11 +58,12 @@ class Teller:
         if "event" not in record:
             self._remember(line)
             return
-        self._count(record)
+        self._count(Restarts.before(record))
         if record["outcome"] == "step" and record["entered"]:
             self._change(record, line)
         elif record["outcome"] == "failed" or _is_told(record):
             self._remember(line)
+        self._count(Restarts.after(record))
         self._note_workers(record)
         self._state = record.get("dest") or record.get("state") or self._state
 
@@ -74,14 +76,13 @@ class Teller:
         if self.chapters:
             self.chapters[-1].lines.append(line)
 
-    def _count(self, record: Mapping[str, Any]) -> None:
+    def _count(self, restarts: Restarts) -> None:
         """What has been spent since the chapter began is its cost."""
-        facts = record["facts"]
-        restarts = facts["max_restarts"] - facts["restarts_left"]
         if self.chapters:
-            self.chapters[-1].restarts_used += restarts - self._restarts
-            self.chapters[-1].membership_restarts += facts["membership_restarts"] - self._membership
-        self._restarts, self._membership = restarts, facts["membership_restarts"]
+            chapter = self.chapters[-1]
+            chapter.restarts_used += restarts.spent - self._restarts.spent
+            chapter.membership_restarts += restarts.membership - self._restarts.membership
+        self._restarts = restarts
 
     def _change(self, record: Mapping[str, Any], line: Line) -> None:
         """The machine has entered a state."""
@@ -157,7 +158,7 @@ class Teller:
         self._at = max(start, before.now - self._zero)
         self._begin_after(gap, start, moved=entered > start)
         self._state, self._shown = before.state, before.worker_state
-        self._restarts, self._membership = before.restarts, before.membership_restarts
+        self._restarts = Restarts(before.restarts, before.membership_restarts)
         self._lose_sight(gap, start)
         self._asked_to_start, self._start_known = entered, False
 
@@ -170,8 +171,8 @@ class Teller:
             gap,
             number=len(self.chapters),
             at=(start, self._at),
-            restarts=gap.before.restarts - self._restarts,
-            anew=gap.before.membership_restarts - self._membership,
+            restarts=gap.before.restarts - self._restarts.spent,
+            anew=gap.before.membership_restarts - self._restarts.membership,
         )
         chapter.over = gap.before.worker_state == "HEALTHY"
         chapter.stayed_healthy = chapter.over and not moved

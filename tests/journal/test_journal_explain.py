@@ -393,28 +393,48 @@ def test_the_first_lines_or_the_last_may_be_gone(eventful, node, drop, first, la
 
 
 @pytest.fixture
-def unwritten(play, node):
+def end_after(play, node):
     """The run went on to its good end when its journal could not be written any more."""
     play(lambda run: [run.exits(0, code=3, at=t) for t in (10, 20, 30)], max_restarts=2)
-    path = node / "journal.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:5]))
     report = {
         "state": "SUCCEEDED", "final_state": "SUCCEEDED", "exit_code": 0, "restarts_used": 2,
         "why": "[settled] all nodes are done", "attempts": 3 * [{"attempt": 0, "causes": []}],
     }  # fmt: skip
     (node / "report.json").write_text(json.dumps(report))
-    return node
+
+    def ending(transition):
+        path = node / "journal.jsonl"
+        lines = path.read_text().splitlines(keepends=True)
+        last = next(n for n, line in enumerate(lines) if f'"transition":"{transition}"' in line)
+        path.write_text("".join(lines[: last + 1]))
+        return node
+
+    return ending
+
+
+@pytest.fixture
+def unwritten(end_after):
+    """The last line is that of the first failure."""
+    return end_after("worker_lost")
 
 
 def test_a_run_whose_journal_ends_before_it_did(unwritten, explained):
     text = explained(unwritten)
     assert "SUCCEEDED, exit code 0\n" in text
-    assert "3 attempts; 2 of 2 restarts spent" in text
+    assert ", of which the journal covers 10s; 3 attempts; 2 of 2 restarts spent" in text
+    assert '<b>10s</b><span class="quiet">in the journal</span>' in render_page(
+        [story_of(unwritten)]
+    )
     assert "as the report tells, and not the journal: [settled] all nodes are done.\n" in text
     assert "… 2 more of which the journal does not tell" in text
     assert "1. failure: how long is not known" in text
     assert re.search(r"it ends before the run did: the last line is of \S+, in UNHEALTHY", text)
+
+
+def test_a_restart_that_the_last_line_spends_is_told(end_after, explained):
+    text = explained(end_after("again"))
+    assert "1. failure: how long is not known (lines are missing), 1 restart" in text
+    assert "… 1 more of which the journal does not tell" in text
 
 
 def test_without_control_a_run_has_not_ended_though_a_report_was_written(unwritten, explained):

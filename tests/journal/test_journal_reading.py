@@ -160,6 +160,26 @@ def test_of_many_damaged_lines_some_are_named(eventful, node):
 
 
 @pytest.mark.parametrize(
+    ("kept", "remark"),
+    [
+        ("01234678", "missing before {path}:7: 1 line"),
+        ("01278", "missing before {path}:5: 4 lines"),
+        ("012343456", "doubled, or in another order: {path}:7"),
+        ("0123x5678", "left out, for it cannot be used: {path}:6: it is no JSON object"),
+        ("01234x5678", "left out, for it cannot be used: {path}:7: it is no JSON object"),
+        ("0123x678", "missing before {path}:7: 1 line"),
+    ],
+)
+def test_lines_that_are_not_one_after_the_other_are_named(eventful, node, kept, remark):
+    path = node / "journal.jsonl"
+    header, *lines = path.read_text().splitlines(keepends=True)
+    path.write_text(header + "".join("?\n" if n == "x" else lines[int(n)] for n in kept))
+    journal = read_journal(node)
+    assert journal.remarks()[0] == remark.format(path=path)
+    assert not journal.is_as_written
+
+
+@pytest.mark.parametrize(
     ("first", "fault"),
     [
         ("", "it is not that of a journal"),
@@ -245,7 +265,7 @@ def without_checksums(path):
     ("change", "number", "told"),
     [
         (without_last_line, 3, "missing before {after}: 1 line\n"),
-        (without_first_line, 3, "{path}:2 (seq "),
+        (without_first_line, 3, "missing before {path}:2: 1 line\n"),
         (torn, 3, "{path}: the last line was not written to its end"),
         (torn, 0, "{path}: the last line was not written to its end"),
         (Path.unlink, 3, "missing before {after}: "),
@@ -263,8 +283,18 @@ def test_what_one_of_many_files_has_lost_is_named(play, node, change, number, to
     assert not agrees
     assert told.format(path=path, after=after) in text
     gaps = len([chapter for chapter in story_of(node).chapters if " missing here" in chapter.title])
-    assert gaps == ("missing" in text)
-    assert "no difference" in text or text.count("(seq ") == 1
+    assert gaps == (f"missing before {after}: " in text)
+    assert "(seq " not in text, "told once"
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_file_that_is_there_twice_is_named(play, node):
+    many_restarts(play)
+    *_, path, doubled = sorted(node.glob("journal-*"), key=lambda file: int(file.stem[8:]))
+    doubled.write_bytes(path.read_bytes())
+    journal = read_journal(node)
+    assert f"doubled, or in another order: the lines of {doubled}" in journal.remarks()
+    assert not journal.is_as_written
 
 
 @pytest.mark.usefixtures("small_files")

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
@@ -16,6 +17,7 @@ from elastic_fsm.hindsight.liveness import agent_is_alive
 from elastic_fsm.hindsight.status import render, status_of
 from elastic_fsm.lockfile import lock
 from elastic_fsm.problems import BadInput
+from elastic_fsm.registry import action
 from elastic_fsm.testing import NothingCanHappen, Scenario
 
 
@@ -114,6 +116,39 @@ def test_a_run_that_ended(eventful, node):
     assert status.workers_alive == 0
     assert status.restarts_used == 2
     assert status.membership_restarts == 1
+
+
+def test_a_restart_counts_with_the_line_that_spends_it(eventful, node):
+    path = node / "journal.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    for number, following in enumerate(eventful.records[1:], start=1):
+        path.write_text("".join(lines[: number + 1]))
+        facts, story, (status,) = following["facts"], story_of(node), status_of(node)
+        counted = (facts["max_restarts"] - facts["restarts_left"], facts["membership_restarts"])
+        assert (status.restarts_used, status.membership_restarts) == counted
+        assert (story.restarts_used, story.membership_restarts) == counted
+        assert sum(chapter.restarts_used for chapter in story.chapters) == counted[0]
+        assert sum(chapter.membership_restarts for chapter in story.chapters) == counted[1]
+
+
+def test_a_restart_that_was_not_spent_after_all_does_not_count(play, node):
+    """The facts of a later line are the truth."""
+
+    def broken(agent, event):
+        raise RuntimeError
+
+    rules = ModuleType("rules")
+    rules.broken = action(broken)
+    again = {"before": ["broken", "spend_restart"]}
+    play(
+        lambda run: run.exits(0, code=1, at=5),
+        max_restarts=1,
+        plugins=[rules],
+        machine={"transitions": {"again": again}},
+    )
+    story, (status,) = story_of(node), status_of(node)
+    assert (status.restarts_used, story.restarts_used) == (0, 0)
+    assert [chapter.restarts_used for chapter in story.chapters] == [0] * len(story.chapters)
 
 
 def test_a_run_that_ended_outside_of_its_machine(under_way):
