@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.binding import bind
 from elastic_fsm.checks import check, known_events
 from elastic_fsm.declaration import ANY, SAME
+from elastic_fsm.durations import parse_duration
 from elastic_fsm.exploration import CLAIMS, explore
 from elastic_fsm.matrix import FORMATS, as_table, matrix
 from elastic_fsm.narration import counted
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from elastic_fsm.binding import Rules
     from elastic_fsm.config import Composed
     from elastic_fsm.declaration import MachineSpec
-    from elastic_fsm.exploration import Exploration
+    from elastic_fsm.exploration import Exploration, Finding
 
 __all__ = ["run_verb"]
 
@@ -95,6 +96,7 @@ class _Checked:
             composed.locate(problem) for problem in unread + unbound + unsound
         ]
         self.events = sorted(known_events(self.spec, _answers(self.rules)))
+        self.grace = parse_duration(values["stop"]["grace"])
         self.explored: Exploration | None = None
         if not unread and not unbound and _is_whole(self.spec):
             self.explored = explore(self.spec, self.rules, values["stop"]["signals"])
@@ -134,7 +136,7 @@ class _Checked:
             yield f"  BROKEN  {CLAIMS[claim]}: not where nothing is waited for, below"
         for finding in explored.findings.values():
             yield f"  BROKEN  {CLAIMS[finding.claim]}: {self._introduction()}"
-            yield from _indented(as_scenario(finding, self.spec, self.rules), by=10)
+            yield from _indented(self._scenario(finding), by=10)
 
     def _introduction(self) -> str:
         if self.problems:
@@ -180,8 +182,11 @@ class _Checked:
         if finding := explored.findings.get(claim):
             told["what"] = finding.what
             told["moves"] = [asdict(move) for move in finding.moves]
-            told["scenario"] = as_scenario(finding, self.spec, self.rules)
+            told["scenario"] = self._scenario(finding)
         return told
+
+    def _scenario(self, finding: Finding) -> str:
+        return as_scenario(finding, self.spec, self.rules, grace=self.grace)
 
 
 def _answers(rules: Rules) -> set[str]:

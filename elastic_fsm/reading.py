@@ -17,12 +17,13 @@ from elastic_fsm.list_form import from_list_form
 from elastic_fsm.problems import Problem, closest, cut, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 __all__ = ["NOWHERE", "read_machine"]
 
 NOWHERE = ""
-"""The ``dest`` of a transition of which it could not be read what it does; that was told."""
+"""The ``dest`` of a transition of which it could not be read when it is taken or where it leads;
+that was told."""
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ def read_machine(data: Any) -> tuple[MachineSpec, list[Problem]]:
     states = {
         name: _read_state(name, entry, reader.problems) for name, entry in reader.entries("states")
     }
-    transitions = _read_transitions(reader)
+    transitions = _read_transitions(reader, states)
     spec = MachineSpec(
         initial=reader.take("initial", _name, ""),
         states=states,
@@ -75,24 +76,24 @@ def _read_state(name: str, data: Any, problems: list[Problem]) -> StateSpec:
     return spec
 
 
-def _read_transitions(machine: _Reader) -> dict[str, TransitionSpec]:
+def _read_transitions(machine: _Reader, states: Collection[str]) -> dict[str, TransitionSpec]:
     readers: dict[str, _Reader] = {}
     specs: dict[str, TransitionSpec] = {}
     for name, entry in machine.entries("transitions"):
         path = f"machine.transitions.{name}"
         readers[name] = _Reader(entry, path, _TRANSITION, machine.problems)
         specs[name] = _read_transition(name, readers[name])
-    return _likened(specs, readers)
+    return _likened(specs, readers, states)
 
 
 def _likened(
-    specs: Mapping[str, TransitionSpec], readers: Mapping[str, _Reader]
+    specs: Mapping[str, TransitionSpec], readers: Mapping[str, _Reader], states: Collection[str]
 ) -> dict[str, TransitionSpec]:
     """With what each takes from the one that it is like, which may itself be like another."""
     models = {name: like for name in specs if (like := _model(name, readers)) is not None}
     known = {name: specs[name] for name in specs if name not in models}
     while ready := [n for n in models if n not in known and models[n] in known]:
-        known |= {n: _taking(specs[n], readers[n], known[models[n]]) for n in ready}
+        known |= {n: _taking(specs[n], readers[n], known[models[n]], states) for n in ready}
     _report_circles(models, readers)
     return {name: known.get(name, spec._replace(dest=NOWHERE)) for name, spec in specs.items()}
 
@@ -123,8 +124,15 @@ def _report_circles(models: Mapping[str, str], readers: Mapping[str, _Reader]) -
             readers[name].report(what, key="like", fix=fix)
 
 
-def _taking(spec: TransitionSpec, reader: _Reader, model: TransitionSpec) -> TransitionSpec:
-    return spec._replace(**{k: getattr(model, k) for k in _LIKE if k not in reader.data})
+def _taking(
+    spec: TransitionSpec, reader: _Reader, model: TransitionSpec, states: Collection[str]
+) -> TransitionSpec:
+    """A slip of the model is told there, and not of each that is like it."""
+    taken = {key: getattr(model, key) for key in _LIKE if key not in reader.data}
+    astray = "dest" in taken and model.dest not in (None, SAME, *states)
+    if astray or NOWHERE in (spec.dest, model.dest):
+        taken["dest"] = NOWHERE
+    return spec._replace(**taken)
 
 
 def _read_transition(name: str, reader: _Reader) -> TransitionSpec:
@@ -141,6 +149,8 @@ def _read_transition(name: str, reader: _Reader) -> TransitionSpec:
         after=reader.uses("after"),
         priority=reader.take("priority", _integer, 0),
     )
+    if reader.data.get("source") is None or reader.unread & {"source", "conditions", "unless"}:
+        return spec._replace(dest=NOWHERE)
     return spec
 
 
@@ -154,6 +164,7 @@ class _Reader:
         self.problems = [] if problems is None else problems
         self.keys = keys
         self.data: dict[str, Any] = {}
+        self.unread: set[str] = set()  # the keys with a value that is bad
         self.is_mapping = isinstance(data, Mapping)
         if self.is_mapping:
             self._fill(data)
@@ -188,6 +199,7 @@ class _Reader:
         except ValueError as error:
             told = Problem.told(str(error))
             self.report(told.what, key=key, fix=told.fix)
+            self.unread.add(key)
             return default if instead is None else instead
 
     def names(self, key: str) -> tuple[str, ...]:

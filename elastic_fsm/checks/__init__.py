@@ -3,7 +3,8 @@
 Every check is a small generator over the declaration; all are run, so that a user sees all
 problems at once. One slip is one problem: once a misspelt state or event has been reported, the
 checks that follow read it as what it probably means, and where that cannot be guessed, nothing
-is said about which states can be reached.
+is said about which states can be reached, nor, of a transition that cannot be read, about what is
+missing.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from elastic_fsm.declaration import ANY, SAME
 from elastic_fsm.events import CATALOGUE
+from elastic_fsm.reading import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ class Context:
         self.notices = [kind.name for kind in CATALOGUE.values() if kind.notice]
         self.open_states = [state for state in spec.states.values() if not state.final]
         self.is_whole = all(end in spec.states for end in _ends_of_arrows(spec))
+        self.is_read = all(map(_has_a_place, spec.transitions.values()))
 
     def successors(self, state: str) -> set[str]:
         """States that one transition away from ``state`` may lead to."""
@@ -50,6 +52,14 @@ class Context:
         candidates = self.spec.candidates(state, event)
         ignored = event in self.spec.states[state].ignores
         return ignored or any(not t.guarded for t in candidates)
+
+
+def _has_a_place(t: TransitionSpec) -> bool:
+    """Whether it is known to what a transition reacts; else it may be any reaction that is missing.
+
+    One with an empty list of sources reacts to nothing, as was said.
+    """
+    return bool(t.trigger) and (bool(t.source) or t.dest != NOWHERE)
 
 
 def _ends_of_arrows(spec: MachineSpec) -> list[str]:

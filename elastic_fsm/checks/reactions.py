@@ -21,7 +21,7 @@ def _fallbacks(context: Context) -> Iterator[Problem]:
     for state in context.open_states:
         for event in context.spec.triggers():
             guarded = context.spec.candidates(state.name, event)
-            if guarded and not context.has_fallback(state.name, event):
+            if guarded and context.is_read and not context.has_fallback(state.name, event):
                 names = ", ".join(t.name for t in guarded)
                 yield Problem(
                     f"nothing is said for {event} when no condition holds ({names})",
@@ -39,7 +39,7 @@ def _blame(state: StateSpec, guarded: tuple[TransitionSpec, ...]) -> str:
 def _notices(context: Context) -> Iterator[Problem]:
     for state in context.open_states:
         for event in context.notices:
-            if not context.spec.candidates(state.name, event) and event not in state.ignores:
+            if not _reacts(context, state, event):
                 fix = f"add a transition for it, or `ignores: [{event}]`"
                 what = f"{event} may come here and is neither handled nor ignored"
                 yield Problem(what, path=state.path, fix=fix)
@@ -71,7 +71,8 @@ def _asked_on_the_way(context: Context) -> Iterator[tuple[StateSpec, list[Use]]]
 
 
 def _reacts(context: Context, state: StateSpec, event: str) -> bool:
-    return event in state.ignores or bool(context.spec.candidates(state.name, event))
+    declared = event in state.ignores or bool(context.spec.candidates(state.name, event))
+    return declared or not context.is_read
 
 
 def _timeouts(context: Context) -> Iterator[Problem]:
@@ -80,7 +81,7 @@ def _timeouts(context: Context) -> Iterator[Problem]:
             if event in CATALOGUE:
                 what = f"{event} is an event of the agent; a timeout needs a name of its own"
                 yield Problem(what, path=f"{state.path}.timeouts.{event}")
-            elif not context.spec.candidates(state.name, str(event)):
+            elif context.is_read and not context.spec.candidates(state.name, str(event)):
                 fix = f"add a transition with `trigger: {event}` from {state.name}"
                 what = "a timeout without its transition"
                 yield Problem(what, path=f"{state.path}.timeouts.{event}", fix=fix)

@@ -8,7 +8,8 @@ event that may come then is tried:
 * asked for something, whoever was asked answers once, with one of the events that the action
   declares (``spare_assigned`` leaves the question open);
 * an armed timer fires that no other one surely comes before (one from a delay that may be never
-  may not be armed, one from a delay that raises is not);
+  may not be armed, one from a delay that raises is not), and none before what is answered at once:
+  the request to run, and a stop where no worker was started;
 * workers that run may end, well or badly, one by one or the last of them;
 * signals, membership changes and errors of the agent's own may come at any time;
 * any action may fail, which skips the rest of the step's actions.

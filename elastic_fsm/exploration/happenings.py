@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from elastic_fsm.binding import Fixed
 from elastic_fsm.events import CATALOGUE
@@ -20,7 +20,7 @@ from elastic_fsm.facts import Facts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from elastic_fsm.binding import Delay, Rules
+    from elastic_fsm.binding import Delay, Registered, Rules
     from elastic_fsm.declaration import MachineSpec, TransitionSpec, Use
 
 __all__ = ["Happenings"]
@@ -115,11 +115,22 @@ class Happenings:
 
     def _first_timers(self, here: Configuration) -> list[str]:
         """The timers that may fire next: all began together, and of equal ones the first declared
-        fires first."""
+        fires first. What is answered at once comes before them all."""
+        if "run" in here.asked or (STOP in here.asked and here.workers is Workers.NONE):
+            return []
         armed = [name for name in self.spans[here.state] if name in here.timers]
         spans = [(self.spans[here.state][name], place) for place, name in enumerate(armed)]
         latest = min(((most, place) for (_, most), place in spans), default=(math.inf, 0))
-        return [armed[place] for (least, _), place in spans if (least, place) <= latest]
+        twins = self._twins(here.state, armed)
+        coming = [armed[place] for (least, _), place in spans if (least, place) <= latest]
+        return [name for name in coming if name not in twins]
+
+    def _twins(self, state: str, armed: Sequence[str]) -> set[str]:
+        """Timers that take our own delay, as one does that was declared before them: whatever it
+        is then, it is the same. A plugin's delay may be another one each time it is asked."""
+        delays = self.rules.timeouts.get(state, {})
+        ours = [name for name in armed if _is_ours(delays[name])]
+        return set(ours[1:])
 
     # -- what can be counted upon ----------------------------------------------------------------
 
@@ -212,6 +223,10 @@ class Happenings:
         return [*((way, "") for way in ways), *raising]
 
 
+def _is_ours(delay: Delay) -> TypeGuard[Registered]:
+    return not isinstance(delay, Fixed) and delay.rule.name == "restart_delay"
+
+
 def _span(delay: Delay) -> tuple[float, float]:
     """The least and the most seconds that a timer may take.
 
@@ -221,7 +236,7 @@ def _span(delay: Delay) -> tuple[float, float]:
     if isinstance(delay, Fixed):
         seconds = math.inf if delay.seconds is None else delay.seconds
         return seconds, seconds
-    if delay.rule.name != "restart_delay":
+    if not _is_ours(delay):
         return 0.0, math.inf
     budget = delay.settings["spec"]["max_restarts"]
     known = [delay(Facts(max_restarts=budget, restarts_left=left)) or 0.0 for left in (0, budget)]

@@ -39,9 +39,14 @@ _START, _STOP, _JOIN = "start_workers", "stop_workers", "join_rendezvous"
 _BY_THEMSELVES = ("run_requested", "workers_started", "workers_stopped", "workers_stuck")
 
 
-def as_scenario(finding: Finding, spec: MachineSpec, rules: Rules) -> str:
-    """The text of a scenario file that shows what is wrong; comments alone where it cannot."""
-    return _Writer(finding, spec, rules).text()
+def as_scenario(
+    finding: Finding, spec: MachineSpec, rules: Rules, *, grace: float | None = None
+) -> str:
+    """The text of a scenario file that shows what is wrong; comments alone where it cannot.
+
+    ``grace`` are the seconds after which a worker that is being stopped is killed; None: never.
+    """
+    return _Writer(finding, spec, rules, math.inf if grace is None else grace).text()
 
 
 class _Writer:
@@ -50,10 +55,13 @@ class _Writer:
     yet stands in ``asked``, how long an answer must take in ``takes``; ``unlike`` is why playing
     would take another way."""
 
-    def __init__(self, finding: Finding, spec: MachineSpec, rules: Rules) -> None:
+    def __init__(
+        self, finding: Finding, spec: MachineSpec, rules: Rules, grace: float = math.inf
+    ) -> None:
         self.finding = finding
         self.spec = spec
         self.rules = rules
+        self.grace = grace
         self.waiting = _waiting(rules)
         self.takes: dict[str, float] = {}
         self.waits = self._rendezvous_waits()
@@ -67,6 +75,8 @@ class _Writer:
     def text(self) -> str:
         self._write()
         self._write()  # now all is known that takes its time, also where it need not
+        if self._outlives_grace() and self._waits_for_grace():
+            self._cannot("with a longer stop.grace a timer would come later")
         if self.unlike:
             told = [self.finding.what, f"this way cannot be played: {self.unlike}"]
             return "".join(f"# {line}\n" for line in [*told, *map(_comment, self.finding.moves)])
@@ -81,14 +91,20 @@ class _Writer:
 
     def _write(self) -> None:
         self.now = 0.0
-        self.begun = self.stuck = self.unstarted = False
-        self.unlike = "" if self.codes is not None else "no ends of workers fit these conditions"
-        self.spent, self.attempt = 0, -1
+        self.begun = self.stuck = self.unstarted = self.refuses = False
+        self.unlike = ""
+        if any(action.blocking for action in self.rules.actions.values()):
+            self._cannot("its actions call methods of a SimpleElasticAgent")
+        if self.codes is None:
+            self._cannot("no ends of workers fit these conditions")
+        self.spent, self.attempt, self.started = 0, -1, -2
         self.asked: dict[str, float] = {}
         self.alive = self.workers
         self.lines: list[tuple[str, str]] = []
         self._enter(self.spec.initial)
         for number, move in enumerate(self.finding.moves):
+            if self.refuses:  # so that the next event is another one
+                self._cannot("the agent starts no workers twice in one attempt")
             self.lines.append((self._line(move, (self.codes or {}).get(number, 0)), _comment(move)))
             self._look_at_timers(move)
             if _enters(move, self.spec):
@@ -119,7 +135,17 @@ class _Writer:
             yield from ("set stop.grace=1s", "set stop.kill_timeout=1s")
             yield "worker 0 survives everything"
         elif _STOP in self.takes:
-            yield f"worker 0 takes {_say(self.takes[_STOP])} to stop"
+            takes = self.takes[_STOP]
+            if self._outlives_grace():
+                yield f"set stop.grace={_say(takes + 1.0)}"
+            yield f"worker 0 takes {_say(takes)} to stop"
+
+    def _outlives_grace(self) -> bool:
+        """Whether a worker would be killed before its stop has taken as long as it must."""
+        return not self.stuck and self.takes.get(_STOP, 0.0) >= self.grace
+
+    def _waits_for_grace(self) -> bool:
+        return any("stop.grace" in state.timeouts.values() for state in self.spec.states.values())
 
     def _exits_by_attempt(self) -> list[int]:
         counts = [0]
@@ -159,6 +185,8 @@ class _Writer:
             self.asked.setdefault(name, self.now)
         if _START in actions:
             self.alive = self.workers
+            self.refuses = self.started == self.attempt and not move.failed
+            self.started = self.attempt
 
     def _look_at_timers(self, move: Move) -> None:
         for event, end in self.fires.items():

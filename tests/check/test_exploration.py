@@ -13,7 +13,7 @@ import pytest
 from elastic_fsm.binding import bind
 from elastic_fsm.checks import check
 from elastic_fsm.config import compose
-from elastic_fsm.exploration import CLAIMS, Move, explore
+from elastic_fsm.exploration import CLAIMS, Move, Workers, explore
 from elastic_fsm.exploration.search import _Explorer
 from elastic_fsm.plugins import rules_for
 from elastic_fsm.reading import read_machine
@@ -179,6 +179,33 @@ def test_no_timer_is_faster_than_an_answer():
     finding = broken(BREAKS["final"])["final"]
     assert finding.what == "no final state can be reached: it goes round in SETTLING"
     assert [move.transition for move in finding.moves[-2:]] == ["early_finish", "settled"]
+
+
+@pytest.mark.parametrize("budget", [1, 4])
+def test_of_two_timers_with_our_own_delay_the_first_declared_comes_first(budget):
+    """They are equal, however long it is; a plugin's delay may be another one each time."""
+    values = changed(
+        restart={"delay": "1s", "factor": 2},
+        states={"BACKOFF": {"timeouts": {"tick": "restart_delay"}}},
+        transitions=TICK,
+        spec={"max_restarts": budget},
+    )
+    assert "final" not in broken(values)
+
+
+def test_no_timer_comes_before_the_run_or_a_stop_of_nobody():
+    """Both are answered before any time passes."""
+    overtakes = {"overtakes": {"trigger": "tick", "source": ["INIT", "STOPPING"], "dest": "same"}}
+    timed = {name: {"timeouts": {"tick": "0s"}} for name in ("INIT", "STOPPING")}
+    explorer = _Explorer(*bound(changed(states=timed, transitions=overtakes))[:2], ["SIGTERM"])
+    taken = explorer.run().taken
+    early = [
+        here
+        for here, outcomes in explorer.outcomes.items()
+        if any(outcome.move.event == "tick" for outcome in outcomes)
+    ]
+    assert "overtakes" in taken
+    assert all(here.workers is not Workers.NONE or not here.asked for here in early)
 
 
 @pytest.mark.parametrize(("tick", "ends"), [("5s", False), ("2h", True)])
@@ -361,6 +388,13 @@ def lost(source, *conditions, on="worker_exited", **more):
     )
 
 
+def insisting(after_so_long, dest, **more):
+    """A stop that is not answered in time leads somewhere else."""
+    arrow = {"trigger": "insist", "source": ["STOPPING"], "dest": dest, **more}
+    timed = {"STOPPING": {"timeouts": {"insist": after_so_long}}}
+    return changed(states=timed, transitions={"insist": arrow})
+
+
 STOPPED = {"on": "workers_stopped"}
 PLAYED = {
     "early_finish": (changed(without=["early_finish"]), "waiting"),
@@ -431,6 +465,8 @@ PLAYED = {
         ),
         "final",
     ),
+    "a_stop_that_is_insisted_on": (insisting("10s", "same", after=["kill_workers"]), "signals"),
+    "a_stop_longer_than_its_grace": (insisting("60s", "BACKOFF"), "groups"),
     "the_second_delay": (
         changed(
             restart={"delay": "10s", "factor": 3.0},
@@ -458,7 +494,7 @@ def test_played_it_goes_that_way(values, claim):
     spec, rules, _ = bound(values)
     finding = broken(values)[claim]
     end = "" if claim == "waiting" else "end at 1h\n"  # some of these would go on for ever
-    script = parse_script(as_scenario(finding, spec, rules) + end)
+    script = parse_script(as_scenario(finding, spec, rules, grace=25.0) + end)
     given = {name: values[name] for name in ("machine", "restart")}
     values = compose(script.overrides).values | given
     run = play(script, values, rules_for([]))
@@ -475,6 +511,36 @@ UNPLAYED = {
     ),
     "no ends of workers fit these conditions": (
         lost("UNHEALTHY", {"exit_code_in": [3]}, {"exit_code_in": [4]}, **STOPPED),
+        "waiting",
+    ),
+    "its actions call methods of a SimpleElasticAgent": (
+        settings_for(
+            "coarse",
+            machine={"states": {"SETTLING": {"ignores": [*QUIET, "signal_received"]}}}
+            | {"transitions": {"settled": {"dest": "SETTLING"}}},
+        ),
+        "final",
+    ),
+    "with a longer stop.grace a timer would come later": (
+        insisting("stop.grace", "BACKOFF"),
+        "groups",
+    ),
+    "the agent starts no workers twice in one attempt": (
+        changed(
+            states={
+                "AGAIN": {"on_enter": ["start_workers"], "ignores": QUIET},
+                "LOST": {"ignores": QUIET},
+            },
+            transitions={
+                "hasty": {
+                    "trigger": "membership_changed",
+                    "source": ["HEALTHY"],
+                    "dest": "AGAIN",
+                    "priority": 1,
+                },
+                "lost": {"trigger": "workers_started", "source": ["AGAIN"], "dest": "LOST"},
+            },
+        ),
         "waiting",
     ),
     "in BACKOFF backoff_elapsed comes before tick": (
@@ -494,7 +560,7 @@ def test_a_way_that_cannot_be_played_says_so(why):
     values, claim = UNPLAYED[why]
     spec, rules, _ = bound(values)
     finding = broken(values)[claim]
-    lines = as_scenario(finding, spec, rules).splitlines()
+    lines = as_scenario(finding, spec, rules, grace=25.0).splitlines()
     assert lines[:2] == [f"# {finding.what}", f"# this way cannot be played: {why}"]
     assert [line[:2] for line in lines] == ["# "] * (2 + len(finding.moves))
 

@@ -12,9 +12,11 @@ from elastic_fsm.durations import parse_duration
 from elastic_fsm.events import Event
 from elastic_fsm.facts import Facts
 from elastic_fsm.group import WorkerState
+from elastic_fsm.plugins import rules_for
 from elastic_fsm.problems import BadInput, Problem, closest, cut, did_you_mean, shortened
 from elastic_fsm.reading import read_machine
 from elastic_fsm.registry import Registry, action, condition, delay
+from elastic_fsm.testing import settings_for
 
 SETTINGS = {"stop": {"signals": ["SIGTERM", "SIGUSR1"], "window": 0.5}, "run_id": "x"}
 
@@ -98,6 +100,65 @@ def test_a_like_that_leads_nowhere_is_one_problem(likes, what):
     found = [f"{problem.path}: {problem.what}" for problem in problems]
     assert found == [f"machine.transitions.{what}"]
     assert check(spec, Rules(), set()) == []
+
+
+@pytest.mark.parametrize(
+    ("slip", "what"),
+    [
+        ({"dest": "BACKOF"}, "restart.dest: unknown state 'BACKOF'"),
+        (
+            {"conditions": 7},
+            "restart.conditions: must be a name or `name: parameters`, not int 7",
+        ),
+        ({"unless": [[]]}, "restart.unless: must be a name or `name: parameters`, not list []"),
+        (None, "restart: must be a mapping, not nothing"),
+        (7, "restart: must be a mapping, not int 7"),
+    ],
+)
+def test_a_slip_in_one_that_another_is_like_is_one_problem(slip, what):
+    """Neither does it count as a transition that is always taken, or that leads nowhere."""
+    machine = settings_for("elastic")["machine"]
+    arrows = machine["transitions"]
+    arrows["restart"] = arrows["restart"] | slip if isinstance(slip, dict) else slip
+    assert slips_in(machine) == [f"machine.transitions.{what}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "slip", "what"),
+    [
+        ("joined", None, ": must be a mapping, not nothing"),
+        ("joined", {"source": 7}, ".source: must be text, not int 7"),
+        ("joined", {"trigger": 7}, ".trigger: must be text, not int 7"),
+        ("worker_done", None, ": must be a mapping, not nothing"),
+        ("again", {"trigger": None}, ": has no 'trigger'"),
+        ("begin", {"source": None}, ": has no 'source'"),
+    ],
+)
+def test_what_only_an_unreadable_transition_would_do_is_not_missed(name, slip, what):
+    machine = settings_for("elastic")["machine"]
+    arrows = machine["transitions"]
+    arrows[name] = slip and arrows[name] | slip
+    assert slips_in(machine) == [f"machine.transitions.{name}{what}"]
+
+
+def test_a_transition_that_starts_nowhere_hides_nothing():
+    machine = settings_for("elastic")["machine"]
+    machine["transitions"]["joined"]["source"] = []
+    assert len(slips_in(machine)) > 1
+
+
+def test_a_transition_without_a_trigger_is_one_problem():
+    machine = settings_for("elastic")["machine"]
+    machine["transitions"]["c"] = {"like": "doubt_restart", "source": ["DOUBTING"], "priority": 2}
+    assert slips_in(machine) == ["machine.transitions.c: has no 'trigger'"]
+
+
+def slips_in(machine):
+    registry = rules_for([])
+    spec, unread = read_machine(machine)
+    rules, unbound = bind(spec, registry, settings_for("elastic"))
+    problems = [*unread, *unbound, *check(spec, rules, registry.answers())]
+    return [f"{problem.path}: {problem.what}" for problem in problems]
 
 
 @pytest.mark.parametrize(
