@@ -18,8 +18,10 @@ found = {
 }
 with open(os.path.join(os.environ["DUMP_DIR"], f"{rank}.{restart}.json"), "w") as file:
     json.dump(found, file)
-print(f"out of {rank} apple")
-print(f"err of {rank} pear", file=sys.stderr)
+# Each in one call: `print` writes the line break by itself where nothing is buffered, and others
+# may write to the same pipe between the two.
+sys.stdout.write(f"out of {rank} apple\n")
+sys.stderr.write(f"err of {rank} pear\n")
 open(os.path.join(os.environ["DUMP_DIR"], f"{rank}.{restart}.done"), "w").close()
 if f"{rank}:{restart}" in os.environ.get("FAIL_ON", "").split(","):
     others = [f"{n}.{restart}.done" for n in range(int(os.environ["WORLD_SIZE"]))]
