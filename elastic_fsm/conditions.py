@@ -124,8 +124,10 @@ def restart_delay(facts: Facts, settings: Mapping[str, Any]) -> float:
     seconds = parse_duration(restart["delay"]) or 0.0
     longest = parse_duration(restart["max_delay"])
     most = LONGEST if longest is None else longest
+    if not seconds:
+        return 0.0
     try:
         grown = seconds * float(restart["factor"]) ** (facts.max_restarts - facts.restarts_left)
     except OverflowError:
-        grown = most if seconds else 0.0
+        grown = most
     return float(min(grown, most))

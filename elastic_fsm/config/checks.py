@@ -247,7 +247,7 @@ def _last_rank(values: dict[str, Any]) -> int | None:
     """Of all nodes; None where it depends on who comes."""
     size = values["spec"]["local_world_size"]
     alone = values["rendezvous"]["name"] == "standalone"
-    return size - 1 if alone and isinstance(size, int) else None
+    return size - 1 if alone and isinstance(size, int) and size >= 1 else None
 
 
 def _logs(values: dict[str, Any]) -> Iterator[Problem]:

@@ -133,6 +133,8 @@ def test_in_state_for(seconds, held):
         (1, 2.0, None, 40, LONGEST),
         (1, 2.0, None, 2**31, LONGEST),
         (0, 2.0, None, 2**31, 0.0),
+        (0, float("inf"), None, 3, 0.0),
+        (1, float("inf"), "5m", 3, 300.0),
         (1, 1, None, 2**31, 1.0),
     ],
 )
