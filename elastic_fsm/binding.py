@@ -17,7 +17,7 @@ from elastic_fsm.durations import parse_duration
 from elastic_fsm.problems import Problem, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from elastic_fsm.declaration import MachineSpec, StateSpec, Use
     from elastic_fsm.events import Event
@@ -80,7 +80,11 @@ class Rules:
     actions: dict[Use, BoundAction] = field(default_factory=dict)
     timeouts: dict[str, dict[str, Delay]] = field(default_factory=dict)
     signals: frozenset[str] = frozenset()
-    """Every signal that some condition asks for: the agent must listen for them."""
+    """Every signal that some condition asks for."""
+
+    def heard(self, stop_signals: Iterable[str]) -> frozenset[str]:
+        """Every signal that a run listens for: those that end it, and those that are asked for."""
+        return self.signals.union(stop_signals)
 
 
 def bind(

@@ -7,7 +7,7 @@ from typing import Any
 
 from elastic_fsm.problems import cut
 
-__all__ = ["LONGEST", "parse_duration", "say_duration"]
+__all__ = ["LONGEST", "parse_duration", "say_duration", "say_seconds"]
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 LONGEST = 1e10
@@ -43,3 +43,8 @@ def say_duration(seconds: float) -> str:
     if days:
         return f"{days}d {hours}h {minutes}m"
     return f"{hours}h {minutes}m {rest}s" if hours else f"{minutes}m {rest}s"
+
+
+def say_seconds(seconds: float) -> str:
+    """The number by itself, for readers that know no units and no exponents: ``0.25``, ``7200``."""
+    return f"{seconds:f}".rstrip("0").rstrip(".")

@@ -47,8 +47,9 @@ def open_runtime(
     At the end the program has its signals back, also those that nobody has taken up.
     Raises ``OSError`` where the processes that the launcher needs cannot be started.
     """
+    heard = prepared.machine.rules.heard(prepared.values["stop"]["signals"])
     with ExitStack() as opened:
-        loop, signals = opened.enter_context(loop_with_signals(_signal_names(prepared)))
+        loop, signals = opened.enter_context(loop_with_signals(heard))
         exits = Exits(loop)
         commands = Commands(loop, exits, say)
         launcher = SubprocessLauncher(
@@ -64,10 +65,6 @@ def open_runtime(
         commands.env.update(launcher.marking)
         signals.call(signal.SIGCHLD, launcher.child_ended)
         yield Runtime(loop, signals, exits, commands, launcher)
-
-
-def _signal_names(prepared: Prepared) -> set[str]:
-    return {*prepared.values["stop"]["signals"], *prepared.machine.rules.signals}
 
 
 def _starter(prepared: Prepared, loop: Loop, exits: Exits, say: Callable[[str], None]) -> Starter:

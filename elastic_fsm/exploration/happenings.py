@@ -44,7 +44,7 @@ class Happenings:
             for state, delays in rules.timeouts.items()
         }
         self.stops = kinds_of_signals(rules, stop_signals)
-        self.heard = rules.signals.union(stop_signals)
+        self.heard = rules.heard(stop_signals)
         others = (*sorted(rules.signals), "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT")
         self.signals = kinds_of_signals(rules, (*stop_signals, *others))
 

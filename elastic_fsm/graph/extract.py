@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.declaration import ANY, SAME
+from elastic_fsm.durations import say_seconds
 from elastic_fsm.graph.model import Call, Diagram, Edge, Node
 from elastic_fsm.group import WorkerState
 
@@ -77,7 +78,7 @@ def _calls(uses: Iterable[Use]) -> tuple[Call, ...]:
 def _delay(value: Any) -> str:
     if not isinstance(value, int | float):
         return str(value)
-    return f"{value:f}".rstrip("0").rstrip(".") + " s"
+    return f"{say_seconds(value)} s"
 
 
 def _ways(edges: Iterable[Edge]) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
-from elastic_fsm.durations import parse_duration
+from elastic_fsm.durations import parse_duration, say_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,7 +79,8 @@ def _delay(text: str) -> dict[str, str]:
         seconds = parse_duration(text)
     except ValueError:
         return {"delayexpr": text if "." in text else f"{text}()"}
-    return {"delay": f"{seconds:f}".rstrip("0").rstrip(".") + "s"}
+    assert seconds is not None  # only None is never
+    return {"delay": f"{say_seconds(seconds)}s"}
 
 
 def _actions(

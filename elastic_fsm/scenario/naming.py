@@ -95,7 +95,7 @@ def _run(
     return _Run(
         events=None if rules else _events(machine),
         ranks=None if _is_said_by(doubtful, "spec.local_world_size") else range(workers),
-        signals=None if signals else {*stop_signals, *machine.rules.signals},
+        signals=None if signals else machine.rules.heard(stop_signals),
     )
 
 

@@ -98,7 +98,7 @@ class Setup:
         Raises :class:`BadInput` when the run directory cannot be used.
         """
         with ExitStack() as opened:
-            names = {*self.stop_signals, *self.machine().rules.signals}
+            names = self.machine().rules.heard(self.stop_signals)
             loop, signals = opened.enter_context(loop_with_signals(names))
             # Afterwards: a stop signal that finds a folder finds, too, who will tell of it there.
             base, run_id = Path(self.values["run_dir"]), self.values["run_id"] or run_id

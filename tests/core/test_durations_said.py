@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from elastic_fsm.durations import parse_duration, say_duration
+from elastic_fsm.durations import parse_duration, say_duration, say_seconds
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,11 @@ def test_said(seconds, said):
 @pytest.mark.parametrize("seconds", [0, 0.25, 1, 10.05, 40])
 def test_short_ones_can_be_read_back(seconds):
     assert parse_duration(say_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "0"), (0.25, "0.25"), (30.0, "30"), (7200, "7200"), (1e10, "1" + "0" * 10)],
+)
+def test_the_number_alone(seconds, said):
+    assert say_seconds(seconds) == said

@@ -285,34 +285,34 @@ def test_two_stops_close_together_do_not_cut_the_grace(scene):
     assert stopped["exit_code"] == 0
 
 
+def stop_reaches_workers_first(scene, workers, *words):
+    """And the agent while it still doubts that their ends are failures: the run is stopped."""
+    run = scene.start("stop.window=10m", "-n", str(workers), *words)
+    pids = [int(line) for line in scene.bell.wait(workers)]
+    run.enters("HEALTHY")
+    scene.kill(pids, "SIGTERM")
+    run.enters("DOUBTING")
+    run.signal("SIGTERM")
+    check_stopped(run, "SIGTERM")
+
+
 @pytest.mark.parametrize("code", [143, 1])
 @pytest.mark.parametrize("budget", [0, 3])
 def test_a_stop_that_workers_catch_and_report(scene, code, budget):
     """Shells and many programs catch the signal and exit with 128 + n, training scripts with 1."""
     script = f"trap 'exit {code}' TERM; " + AT_GATE
     budget = f"spec.max_restarts={budget}"
-    run = scene.start("stop.window=10m", budget, "-n", "2", "--", "sh", "-c", script)
-    pids = [int(line) for line in scene.bell.wait(2)]
-    run.enters("HEALTHY")
-    scene.kill(pids, "SIGTERM")
-    run.enters("DOUBTING")
-    run.signal("SIGTERM")
-    check_stopped(run, "SIGTERM")
+    stop_reaches_workers_first(scene, 2, budget, "--", "sh", "-c", script)
 
 
-@pytest.mark.parametrize("workers", ["1", "3"])
+@pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("budget", [0, 3])
 def test_a_stop_that_python_catches(scene, budget, workers):
     """It takes its handlers back as it ends, and the others are doing the same."""
     handler = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n"
-    words = ["stop.window=10m", f"spec.max_restarts={budget}", "-n", workers, "--"]
-    run = scene.start(*words, scene.python, "-c", PYTHON.format(handler))
-    pids = [int(line) for line in scene.bell.wait(int(workers))]
-    run.enters("HEALTHY")
-    scene.kill(pids, "SIGTERM")
-    run.enters("DOUBTING")
-    run.signal("SIGTERM")
-    check_stopped(run, "SIGTERM")
+    budget = f"spec.max_restarts={budget}"
+    command = ["--", scene.python, "-c", PYTHON.format(handler)]
+    stop_reaches_workers_first(scene, workers, budget, *command)
 
 
 def test_a_failure_of_python_is_not_doubted(scene):
@@ -342,14 +342,8 @@ os._exit(int(os.environ["LOCAL_RANK"]) + 7)
 
 def test_a_stop_that_workers_wait_for(scene):
     """Each may answer it with a code of its own, so that the others tell nothing of the first."""
-    words = ["stop.window=10m", "spec.max_restarts=3", "-n", "3", "--"]
-    run = scene.start(*words, scene.python, "-c", WAITS_FOR_SIGTERM)
-    pids = [int(line) for line in scene.bell.wait(3)]
-    run.enters("HEALTHY")
-    scene.kill(pids, "SIGTERM")
-    run.enters("DOUBTING")
-    run.signal("SIGTERM")
-    check_stopped(run, "SIGTERM")
+    command = ["--", scene.python, "-c", WAITS_FOR_SIGTERM]
+    stop_reaches_workers_first(scene, 3, "spec.max_restarts=3", *command)
 
 
 def test_two_stops_close_together_are_one(scene):
