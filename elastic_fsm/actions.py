@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal as signals
 from typing import TYPE_CHECKING, Any, Protocol
 
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.json_text import to_json
-from elastic_fsm.problems import cut, did_you_mean
+from elastic_fsm.problems import cut
 from elastic_fsm.registry import action
+from elastic_fsm.signal_names import check_signal_name
 from elastic_fsm.sources.base import Command
 
 if TYPE_CHECKING:
@@ -89,9 +89,8 @@ def note_membership_restart(agent: Agent, event: Event) -> None:
 
 
 def _check_signal(signal: str = "") -> None:
-    known = [each.name for each in signals.Signals]
-    if signal and signal not in known:
-        raise ValueError(f"unknown signal {cut(signal)}; {did_you_mean(str(signal), known)}")
+    if signal:
+        check_signal_name(signal)
 
 
 @action(check=_check_signal)

@@ -248,8 +248,8 @@ class Agent(Engine):
         """See :meth:`Engine.result`."""
         state = self.machine.state
         self.note_failures()
-        if state.exit_code == "signal" and self.ending_signal and self.history:
-            self.history[-1].excuse(self.ending_signal)
+        if state.exit_code == "signal" and self.last_signal and self.history:
+            self.history[-1].excuse(self.last_signal)
         shown = self.shown
         if self._lost_control:
             return RunResult(WorkerState.UNKNOWN, exit_code=EXIT_LOST_CONTROL)
@@ -268,7 +268,7 @@ class Agent(Engine):
         if declared == "worker":
             return self._worker_code()
         if declared == "signal":
-            return 128 + signal.Signals[self.ending_signal] if self.ending_signal else 1
+            return 128 + signal.Signals[self.last_signal] if self.last_signal else 1
         return declared if isinstance(declared, int) else 1
 
     def _worker_code(self) -> int:

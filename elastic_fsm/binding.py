@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from elastic_fsm.facts import Facts
     from elastic_fsm.registry import Kind, Registry, Rule
 
-__all__ = ["BoundAction", "Fixed", "Registered", "Rules", "bind"]
+__all__ = ["BoundAction", "Condition", "Delay", "Fixed", "Registered", "Rules", "bind"]
 
 Condition = Callable[["Event", "Facts"], bool]
 
@@ -182,8 +182,7 @@ class _Binder:
 def _parameters(rule: Rule, use: Use, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The keyword arguments that a use gives to its rule."""
     given = _named(rule, use.arguments)
-    missing = rule.parameters[: rule.required]
-    for name in missing:
+    for name in rule.required:
         if name not in given:
             raise ValueError(f"needs the parameter {name!r}: {{{rule.name}: …}}")
     return {name: _setting(value, settings) for name, value in given.items()}

@@ -15,14 +15,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.binding import bind
-from elastic_fsm.checks import check, known_events
-from elastic_fsm.declaration import ANY, SAME
+from elastic_fsm.checks import check, is_whole, known_events
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.exploration import CLAIMS, explore
 from elastic_fsm.matrix import FORMATS, as_table, matrix
 from elastic_fsm.narration import counted
 from elastic_fsm.plugins import rules_for
-from elastic_fsm.problems import BadInput, Problem, did_you_mean
+from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem, did_you_mean
 from elastic_fsm.reading import read_machine
 from elastic_fsm.scenario.counterexample import as_scenario
 from elastic_fsm.words import Grammar
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     from elastic_fsm.binding import Rules
     from elastic_fsm.config import Composed
-    from elastic_fsm.declaration import MachineSpec
     from elastic_fsm.exploration import Exploration, Finding
 
 __all__ = ["run_verb"]
@@ -61,7 +59,7 @@ def run_verb(argv: Sequence[str]) -> tuple[str, int]:
     kind = words.values.get("--format", ["text"])[-1]
     if kind not in FORMATS:
         fix = did_you_mean(kind, FORMATS)
-        raise BadInput.of(f"unknown format {kind!r}", where="command line", fix=fix)
+        raise BadInput.of(f"unknown format {kind!r}", where=COMMAND_LINE, fix=fix)
     if "--help" in words.flags:
         return _HELP, 0
     checked = _Checked(*_composed(words.overrides, words.job_file))
@@ -98,7 +96,7 @@ class _Checked:
         self.events = sorted(known_events(self.spec, _answers(self.rules)))
         self.grace = parse_duration(values["stop"]["grace"])
         self.explored: Exploration | None = None
-        if not unread and not unbound and _is_whole(self.spec):
+        if not unread and not unbound and is_whole(self.spec):
             self.explored = explore(self.spec, self.rules, values["stop"]["signals"])
 
     @property
@@ -193,12 +191,6 @@ def _answers(rules: Rules) -> set[str]:
     return {
         event for action in rules.actions.values() for event in (*action.answers, *action.tells)
     }
-
-
-def _is_whole(spec: MachineSpec) -> bool:
-    """Whether every arrow begins and ends at a state."""
-    ends = {end for t in spec.transitions.values() for end in (*t.source, t.dest, spec.initial)}
-    return bool(spec.states) and ends - {None, ANY, SAME} <= set(spec.states)
 
 
 def _indented(text: str, by: int = 2) -> Iterator[str]:

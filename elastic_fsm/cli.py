@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from elastic_fsm import __version__
 from elastic_fsm.printable import printable
-from elastic_fsm.problems import BadInput, did_you_mean, shortened
+from elastic_fsm.problems import COMMAND_LINE, BadInput, did_you_mean, shortened
 from elastic_fsm.words import Grammar
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     if verb not in _VERBS:
         raise BadInput.of(
             f"there is no verb {verb!r}",
-            where="command line",
+            where=COMMAND_LINE,
             fix=did_you_mean(verb, _VERBS) + "; see elastic-fsm --help",
         )
     return _VERBS[verb](rest)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.durations import LONGEST, parse_duration
 from elastic_fsm.failures import shell_code
-from elastic_fsm.problems import cut, did_you_mean
+from elastic_fsm.problems import cut
 from elastic_fsm.registry import condition, delay
+from elastic_fsm.signal_names import check_signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,10 +32,8 @@ __all__ = [
 def _check_signals(signals: Sequence[str]) -> None:
     if not isinstance(signals, list | tuple):
         raise ValueError(f"give a list of signals: [{signals}]")
-    known = [s.name for s in signal.Signals]
     for name in signals:
-        if name not in known:
-            raise ValueError(f"unknown signal {cut(name)}; {did_you_mean(str(name), known)}")
+        check_signal_name(name)
 
 
 def _check_heard(signals: Sequence[str]) -> None:

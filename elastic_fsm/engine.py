@@ -68,7 +68,7 @@ class Engine(ABC):
         self.loop = loop
         self.journal = journal
         self.settings = settings
-        self.ending_signal = ""
+        self.last_signal = ""  # on which a state was entered; not every one ends the run
         self.error = ""
         self.cause: BaseException | None = None
         self._sources = sources
@@ -184,7 +184,7 @@ class Engine(ABC):
         self._visit += 1
         self._entered_at = facts.now
         if event.name == "signal_received":
-            self.ending_signal = event.data["signal"]
+            self.last_signal = event.data["signal"]
         self._show(self.machine.state.worker_state)
         self._arm_timers(facts)
 

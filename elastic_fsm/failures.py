@@ -26,10 +26,16 @@ __all__ = [
     "place_of",
     "shell_code",
     "signal_name",
+    "start_code",
 ]
 
 CODE_IS_LOST = 255
 """The exit code of a worker that something else has reaped, so that nobody knows the real one."""
+
+
+def start_code(error: OSError) -> int:
+    """The exit code of a shell for what cannot be started: 127 where it is not there, else 126."""
+    return 127 if isinstance(error, FileNotFoundError | NotADirectoryError) else 126
 
 
 def signal_name(exit_code: int) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.journal_line import is_as_written
 from elastic_fsm.journal_shape import fault_of_header, fault_of_record
 from elastic_fsm.narration import counted
-from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem
 from elastic_fsm.tally import FORMAT, Tally
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _without_header(newest: Path) -> BadInput:
         return BadInput.of(what, where=str(newest), fix="to see which: elastic-fsm status")
     return BadInput.of(
         f"there is no journal: {newest}",
-        where="command line",
+        where=COMMAND_LINE,
         fix="give the folder of a run, as in elastic_runs/latest",
     )
 
@@ -178,7 +178,7 @@ def find_run(path: Path | None = None) -> list[Path]:
             return nodes
     raise BadInput.of(
         f"there is no run in {given}",
-        where="command line",
+        where=COMMAND_LINE,
         fix="name the folder of a run, as in elastic_runs/latest; `elastic-fsm status` lists them",
     )
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FLAG",
     "INTEGER",
+    "STATE",
     "TEXT",
     "Kind",
     "fault_of",

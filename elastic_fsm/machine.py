@@ -89,8 +89,8 @@ class ConditionFailed(Exception):
         condition: str,
         cause: BaseException,
         *,
-        state: str = "",
-        verdicts: tuple[Verdict, ...] = (),
+        state: str,
+        verdicts: tuple[Verdict, ...],
     ) -> None:
         super().__init__(f"condition {condition} of {transition}: {type(cause).__name__}: {cause}")
         self.transition = transition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from elastic_fsm.logs.files import last_lines
 
@@ -69,7 +69,7 @@ class WorkerOutputs:
         make_files(plan)
         for worker in plan.workers:
             if self._is_shown(worker):
-                self._follow(worker)
+                self._follow(worker, plan.node_rank)
 
     def detach(self) -> None:
         """The writers have ended: show what is left of their last lines."""
@@ -111,17 +111,17 @@ class WorkerOutputs:
         chosen = ranks is None or worker.global_rank in ranks
         return chosen and self._logs["mode"] in ("tee", "console")
 
-    def _follow(self, worker: WorkerPlan) -> None:
+    def _follow(self, worker: WorkerPlan, node_rank: int | None) -> None:
         prefix = console_prefix(
             self._logs["prefix"],
             worker,
             role=self._spec.role,
             host=self._host,
-            node_rank=worker.env.get("GROUP_RANK", ""),
+            node_rank=node_rank,
         ).encode()
-        if worker.stdout is not None:
-            self._console.follow(worker.stdout, stream="stdout", prefix=prefix)
-            self._followed.append(worker.stdout)
-        if worker.stderr is not None:
-            self._console.follow(worker.stderr, stream="stderr", prefix=prefix)
-            self._followed.append(worker.stderr)
+        streams: dict[Literal["stdout", "stderr"], Path | None]
+        streams = {"stdout": worker.stdout, "stderr": worker.stderr}
+        for stream, path in streams.items():
+            if path is not None:
+                self._console.follow(path, stream=stream, prefix=prefix)
+                self._followed.append(path)

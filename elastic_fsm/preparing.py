@@ -14,7 +14,7 @@ from elastic_fsm.launchers.plan import Planner
 from elastic_fsm.logs.choice import check_logs
 from elastic_fsm.machine import Machine, load_machine
 from elastic_fsm.plugins import rules_for
-from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem
 from elastic_fsm.ranks import assign_ranks
 from elastic_fsm.rendezvous.choice import check_rendezvous, is_standalone
 from elastic_fsm.rundir import new_run_id, node_name
@@ -83,7 +83,7 @@ def prepare(
     *,
     module: bool = False,
     plugin_folders: Sequence[Path] = (),
-    place: str = "command line",
+    place: str = COMMAND_LINE,
 ) -> Prepared:
     """Check everything that can be checked without starting anything.
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 __all__ = [
+    "COMMAND_LINE",
     "BadInput",
     "Problem",
     "closest",
@@ -22,6 +23,9 @@ __all__ = [
     "listed",
     "shortened",
 ]
+
+COMMAND_LINE = "command line"
+"""The place of what was typed there; see :attr:`Problem.where`."""
 
 
 class Problem(NamedTuple):

@@ -157,11 +157,9 @@ def _read_transition(name: str, reader: _Reader) -> TransitionSpec:
 class _Reader:
     """Takes values out of one mapping, which may have these ``keys``."""
 
-    def __init__(
-        self, data: Any, path: str, keys: Sequence[str], problems: list[Problem] | None = None
-    ) -> None:
+    def __init__(self, data: Any, path: str, keys: Sequence[str], problems: list[Problem]) -> None:
         self.path = path
-        self.problems = [] if problems is None else problems
+        self.problems = problems
         self.keys = keys
         self.data: dict[str, Any] = {}
         self.unread: set[str] = set()  # the keys with a value that is bad

@@ -8,6 +8,7 @@ global table and two runs in one process may know different names.
 from __future__ import annotations
 
 import inspect
+from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, overload
 
 from elastic_fsm.problems import did_you_mean
@@ -23,8 +24,12 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 _MARK = "__elastic_fsm_rule__"
 
-# How many leading arguments the caller supplies; the others are parameters of the declaration.
-_SUPPLIED: dict[Kind, int] = {"condition": 2, "action": 2, "delay": 2}
+# The leading arguments, which the caller supplies; the others are parameters of the declaration.
+_SUPPLIED: dict[Kind, str] = {
+    "condition": "(event, facts)",
+    "action": "(agent, event)",
+    "delay": "(facts, settings)",
+}
 
 
 class Rule(NamedTuple):
@@ -34,7 +39,7 @@ class Rule(NamedTuple):
     name: str
     function: Callable[..., Any]
     parameters: tuple[str, ...]
-    required: int
+    required: tuple[str, ...]
     answers: tuple[str, ...] = ()
     tells: tuple[str, ...] = ()
     optional: bool = False
@@ -134,23 +139,21 @@ def _rule(kind: Kind, function: Callable[..., Any], **declared: Any) -> Rule:
     arguments = list(inspect.signature(function).parameters.values())
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise TypeError(f"{function.__name__} must be a plain function: nobody awaits a {kind}")
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    if [a.kind in kinds for a in arguments[: _SUPPLIED[kind]]] != [True] * _SUPPLIED[kind]:
-        supplied = {
-            "condition": "(event, facts)",
-            "action": "(agent, event)",
-            "delay": "(facts, settings)",
-        }
+    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    if [a.kind in kinds for a in arguments[:2]] != [True, True]:
         raise TypeError(
-            f"{function.__name__} must begin with {supplied[kind]}, as every {kind} does"
+            f"{function.__name__} must begin with {_SUPPLIED[kind]}, as every {kind} does"
         )
-    del arguments[: _SUPPLIED[kind]]
+    del arguments[:2]
+    if not {a.kind for a in arguments} <= {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}:
+        what = "a declaration gives its parameters by their names"
+        raise TypeError(f"{function.__name__} must name each of its parameters: {what}")
     return Rule(
         kind=kind,
         name=function.__name__,
         function=function,
         parameters=tuple(argument.name for argument in arguments),
-        required=sum(argument.default is inspect.Parameter.empty for argument in arguments),
+        required=tuple(a.name for a in arguments if a.default is Parameter.empty),
         **declared,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.failures import describe_exit, signal_name
 from elastic_fsm.group import WorkerState
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from elastic_fsm.group import RunResult, WorkerExit
     from elastic_fsm.history import Attempt
 
-__all__ = ["Report", "advice", "make_report", "render"]
+__all__ = ["advice", "make_report", "render"]
 
 _WIDTH = 78
 _LONGEST_LINE = 500
@@ -27,16 +27,7 @@ _MOST_ATTEMPTS = 10
 _STOPPED = "stopped by the agent"
 _KILLED = "killed by the agent (SIGKILL)"
 _SAME_SIGNAL = "ended by the same signal"
-
-
-class Report(NamedTuple):
-    """What ``report.json`` holds: plain values only."""
-
-    values: Mapping[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For ``json.dump``."""
-        return dict(self.values)
+_MAY_BE_TOLD_TO_STOP = (WorkerState.STOPPED, WorkerState.UNKNOWN)
 
 
 def make_report(
@@ -46,28 +37,27 @@ def make_report(
     run_id: str,
     host: str,
     why: str,
-    exit_code: int,
     failed_commands: Sequence[Mapping[str, Any]] = (),
-) -> Report:
-    """The report of a run that has ended. ``why`` is the last change of state, in words;
-    ``failed_commands`` are those of rules."""
-    return Report(
-        {
-            "run_id": run_id,
-            "host": host,
-            "state": result.state.value,
-            "final_state": _final_state(agent, result),
-            "exit_code": exit_code,
-            "why": why,
-            "error": agent.error,
-            "signal": agent.ending_signal,
-            "restarts_used": agent.restarts_used,
-            "max_restarts": agent.group.spec.max_restarts,
-            "membership_restarts": agent.membership_restarts,
-            "failed_commands": list(failed_commands),
-            "attempts": [_attempt(attempt, host) for attempt in agent.history],
-        }
-    )
+) -> dict[str, Any]:
+    """What ``report.json`` holds of a run that has ended: plain values only.
+
+    ``why`` is the last change of state, in words; ``failed_commands`` are those of rules.
+    """
+    return {
+        "run_id": run_id,
+        "host": host,
+        "state": result.state.value,
+        "final_state": _final_state(agent, result),
+        "exit_code": result.exit_code,
+        "why": why,
+        "error": agent.error,
+        "signal": agent.last_signal if result.state in _MAY_BE_TOLD_TO_STOP else "",
+        "restarts_used": agent.restarts_used,
+        "max_restarts": agent.group.spec.max_restarts,
+        "membership_restarts": agent.membership_restarts,
+        "failed_commands": list(failed_commands),
+        "attempts": [_attempt(attempt, host) for attempt in agent.history],
+    }
 
 
 def _final_state(agent: Agent, result: RunResult) -> str:
@@ -135,15 +125,16 @@ def advice(agent: Agent, result: RunResult) -> str:
 # -- as text -----------------------------------------------------------------------------------
 
 
-def render(report: Report, *, places: Sequence[tuple[str, str]] = (), hint: str = "") -> str:
+def render(
+    report: Mapping[str, Any], *, places: Sequence[tuple[str, str]] = (), hint: str = ""
+) -> str:
     """The report as text for a terminal: one screen, the cause at the top.
 
     ``places`` are labelled paths to end with; ``hint`` says what the user may do.
     """
-    values = report.values
-    *earlier, last = values["attempts"] or [{"causes": [], "consequences": []}]
-    lines = ["=" * _WIDTH, _headline(values), *_reason(values, last)]
-    if values["state"] != WorkerState.SUCCEEDED.value:
+    *earlier, last = report["attempts"] or [{"causes": [], "consequences": []}]
+    lines = ["=" * _WIDTH, _headline(report), *_reason(report, last)]
+    if report["state"] != WorkerState.SUCCEEDED.value:
         lines += [*_causes(last["causes"]), *_consequences(last["consequences"])]
     lines += _earlier(earlier)
     if hint:

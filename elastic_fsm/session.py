@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from elastic_fsm.preparing import Prepared
     from elastic_fsm.rendezvous.base import Rendezvous
     from elastic_fsm.rendezvous.later import LaterHandler
-    from elastic_fsm.report import Report
     from elastic_fsm.rundir import RunDir
     from elastic_fsm.runtime import Runtime
     from elastic_fsm.scenario.script import Script
@@ -179,8 +178,8 @@ class Session:
 
     def _rendezvous(self, loop: Loop) -> Rendezvous:
         if self.handler is None:
-            port = self.prepared.spec.master_port
-            return Standalone(loop, find_port=lambda address: port or free_port(address))
+            address, port = self.prepared.spec.master_addr, self.prepared.spec.master_port
+            return Standalone(loop, address=address, find_port=lambda own: port or free_port(own))
         from elastic_fsm.rendezvous.over_handler import HandlerRendezvous
 
         interval = self.prepared.spec.monitor_interval
@@ -207,17 +206,16 @@ class Session:
         if line is not None and record.get("entered"):
             self.why = f"[{record['transition']}] {because(record)}"
 
-    def _write_report(self, agent: Agent, result: RunResult) -> Report:
+    def _write_report(self, agent: Agent, result: RunResult) -> dict[str, Any]:
         report = make_report(
             agent,
             result,
             run_id=self.prepared.run_id,
             host=self.prepared.host,
             why=self.why,
-            exit_code=result.exit_code,
             failed_commands=self.failed_commands.to_list(),
         )
-        text = json.dumps(report.to_dict(), indent=1)
+        text = json.dumps(report, indent=1)
         unfinished = self.folder.report.with_suffix(".part")
         try:  # whole or not at all
             unfinished.write_text(text, encoding="utf-8")
@@ -228,10 +226,10 @@ class Session:
                 unfinished.unlink()
         return report
 
-    def _show_report(self, agent: Agent, report: Report, hint: str) -> None:
+    def _show_report(self, agent: Agent, report: Mapping[str, Any], hint: str) -> None:
         self.console.status(None)
         # A console that takes nothing must not keep an agent that was told to stop.
-        self.console.drain(PATIENCE if agent.ending_signal else None)
+        self.console.drain(PATIENCE if agent.last_signal else None)
         if isinstance(self.outputs, WorkerOutputs):
             self.outputs.discard_passing()
         files = {"report": self.folder.report, "journal": self.folder.journal}

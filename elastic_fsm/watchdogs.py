@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from elastic_fsm.sources.base import Source
 
 __all__ = [
+    "ENABLE",
+    "PORT",
+    "SLEEP",
     "check_environment",
     "health_address",
     "health_checks",

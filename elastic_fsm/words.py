@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from elastic_fsm.problems import BadInput, closest
+from elastic_fsm.problems import COMMAND_LINE, BadInput, closest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,4 +155,4 @@ def _named_value(word: str) -> tuple[str, str | None]:
 
 
 def _bad(what: str, fix: str) -> BadInput:
-    return BadInput.of(what, where="command line", fix=fix)
+    return BadInput.of(what, where=COMMAND_LINE, fix=fix)

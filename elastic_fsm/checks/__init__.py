@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from elastic_fsm.checks import names, reactions, ways
-from elastic_fsm.checks.context import Context
+from elastic_fsm.checks.context import Context, is_whole
 from elastic_fsm.events import CATALOGUE
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from elastic_fsm.declaration import MachineSpec
     from elastic_fsm.problems import Problem
 
-__all__ = ["check", "known_events"]
+__all__ = ["check", "is_whole", "known_events"]
 
 
 def known_events(spec: MachineSpec, answers: set[str]) -> set[str]:

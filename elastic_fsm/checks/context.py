@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Check = Callable[["Context"], Iterator[Problem]]
 
-__all__ = ["Context"]
+__all__ = ["Check", "Context", "is_whole"]
 
 
 class Context:
@@ -29,7 +29,7 @@ class Context:
         self.events = events
         self.notices = [kind.name for kind in CATALOGUE.values() if kind.notice]
         self.open_states = [state for state in spec.states.values() if not state.final]
-        self.is_whole = all(end in spec.states for end in _ends_of_arrows(spec))
+        self.is_whole = is_whole(spec)
         self.is_read = all(map(_has_a_place, spec.transitions.values()))
 
     def successors(self, state: str) -> set[str]:
@@ -62,7 +62,7 @@ def _has_a_place(t: TransitionSpec) -> bool:
     return bool(t.trigger) and (bool(t.source) or t.dest != NOWHERE)
 
 
-def _ends_of_arrows(spec: MachineSpec) -> list[str]:
-    """The initial state, and every state that a transition names."""
-    named = [end for t in spec.transitions.values() for end in (*t.source, t.dest)]
-    return [spec.initial, *(end for end in named if end not in (None, ANY, SAME))]
+def is_whole(spec: MachineSpec) -> bool:
+    """Whether the machine begins, and every arrow begins and ends, at a state."""
+    ends = {end for t in spec.transitions.values() for end in (*t.source, t.dest)}
+    return {spec.initial, *ends - {None, ANY, SAME}} <= set(spec.states)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.config.hints import expected
 from elastic_fsm.config.schema import RunConfig, duration_fields, field_types
 from elastic_fsm.config.signals import NO_REQUESTS, NOT_HEARD, refusal, signal_name
+from elastic_fsm.config.tree import dotted
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.problems import Problem, cut, did_you_mean
 
@@ -112,7 +113,7 @@ def _texts(value: Any, path: str = "") -> Iterator[Problem]:
     """Text that no command, variable or path can hold, wherever it stands: names included."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            here = f"{path}.{key}" if path else str(key)
+            here = dotted(path, key)
             yield from _texts(key, here)
             yield from _texts(inner, here)
     elif isinstance(value, list):

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from elastic_fsm.config.masking import MASK, hide, is_secret, mask
 from elastic_fsm.config.schema import RunConfig
 from elastic_fsm.list_form import place_in_lists
+from elastic_fsm.problems import COMMAND_LINE
 
 if TYPE_CHECKING:
     from elastic_fsm.config.layers import Layers
     from elastic_fsm.problems import Problem
+
 
 __all__ = ["Composed"]
 
@@ -78,7 +80,7 @@ class Composed:
         """A word of the command line may hold a secret itself."""
         where = hide(self.origin(path), self._secrets)
         named, equals, _ = where.partition("=")
-        secret = where.startswith("command line") and is_secret(path.rpartition(".")[2])
+        secret = where.startswith(COMMAND_LINE) and is_secret(path.rpartition(".")[2])
         return f"{named}={MASK}" if equals and secret else where
 
 
@@ -86,4 +88,4 @@ def _short(where: str, path: str) -> str:
     """The word of a command line is not repeated where the path already says it."""
     place, _, word = where.partition(": ")
     named = word.lstrip("+").startswith(f"{path}=")
-    return place if place == "command line" and named else where
+    return place if place == COMMAND_LINE and named else where

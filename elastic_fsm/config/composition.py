@@ -25,7 +25,7 @@ from elastic_fsm.config.origins import PROGRAM
 from elastic_fsm.config.plain import plain
 from elastic_fsm.config.tree import strings
 from elastic_fsm.config.verbatim import decode
-from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ def compose(
     left behind or disturbed.
     """
     job = None if job_file is None else Path(job_file)
-    with _bottomless("command line"):
+    with _bottomless(COMMAND_LINE):
         return _finish(Layers.compose(overrides, job=job, program=program))
 
 
@@ -80,7 +80,7 @@ def resolve(config: DictConfig | RunConfig | Mapping[str, Any]) -> Composed:
         with _bottomless(PROGRAM):
             return _finish(Layers.compose(words, program=given))
     except BadInput as error:  # the words were ours
-        typed = "command line"
+        typed = COMMAND_LINE
         raise BadInput(
             problem._replace(where=PROGRAM) if problem.where == typed else problem
             for problem in error.problems
@@ -140,8 +140,7 @@ def _finish(layers: Layers) -> Composed:
     composed = Composed(values, layers=layers)
     if problems:
         raise BadInput(dict.fromkeys(map(composed.locate, problems)))
-    composed._secrets = secrets_of(values, texts)
-    return composed
+    return Composed(values, layers=layers, secrets=secrets_of(values, texts))
 
 
 def _typed_texts(spec: dict[str, Any]) -> bool:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from elastic_fsm.config.tree import dotted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -51,7 +53,7 @@ def _lines(
     values: dict[str, Any], path: str, indent: str, origin: Callable[[str], str]
 ) -> Iterator[str]:
     for key, value in values.items():
-        here = f"{path}.{key}" if path else str(key)
+        here = dotted(path, key)
         name = f"{indent}{_dump(key, flow=True)}:"
         if isinstance(value, dict) and value:
             yield name

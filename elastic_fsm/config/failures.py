@@ -22,7 +22,7 @@ from omegaconf.errors import (
 
 from elastic_fsm.config.hints import GROUPS, expected, is_known, takes_no_mapping, unknown_key
 from elastic_fsm.config.verbatim import decode
-from elastic_fsm.problems import Problem, cut, did_you_mean
+from elastic_fsm.problems import COMMAND_LINE, Problem, cut, did_you_mean
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from elastic_fsm.config.tree import Path
 
 __all__ = [
-    "LINE",
     "WHOLE_LIST",
     "dotted_problem",
     "machine_problem",
@@ -40,7 +39,6 @@ __all__ = [
     "resolve_problem",
 ]
 
-LINE = "command line"
 _LONG = 160  # a message may hold a whole dumped configuration
 # How OmegaConf quotes the reference that it followed, and how it tells of one without an end.
 _REFERENCE = re.compile(r"'\$\{.*?\}'")
@@ -83,13 +81,15 @@ def override_problem(error: Exception, override: Override) -> Problem:
     """An override that Hydra read and could not apply."""
     key = override.key_or_group
     if override.is_delete():
-        return Problem("there is nothing to remove", path=key, where=LINE, fix="leave it out")
+        return Problem(
+            "there is nothing to remove", path=key, where=COMMAND_LINE, fix="leave it out"
+        )
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
     if "index out of range" in str(cause):
-        return Problem("the list has no such entry", path=key, where=LINE, fix=WHOLE_LIST)
+        return Problem("the list has no such entry", path=key, where=COMMAND_LINE, fix=WHOLE_LIST)
     if override.is_add() and not isinstance(cause, OmegaConfBaseException):
-        return Problem("has a value already", path=key, where=LINE, fix="leave the + out")
-    return merge_problem(cause, key, override.value(), where=LINE)
+        return Problem("has a value already", path=key, where=COMMAND_LINE, fix="leave the + out")
+    return merge_problem(cause, key, override.value(), where=COMMAND_LINE)
 
 
 def machine_problem(error: LookupError, override: Override, place: str) -> Problem:
@@ -101,13 +101,13 @@ def machine_problem(error: LookupError, override: Override, place: str) -> Probl
         what = "the machine is in list form, whose entries have numbers and no names"
         whole = "give the whole list, or write it as a mapping"
         fix = whole if override.is_delete() else f"say {place}=…"
-        return Problem(what, path=key, where=LINE, fix=fix)
+        return Problem(what, path=key, where=COMMAND_LINE, fix=fix)
     if not override.is_delete():
         what = "there is no such place in the machine"
-        return Problem(what, path=key, where=LINE, fix=WHOLE_LIST)
+        return Problem(what, path=key, where=COMMAND_LINE, fix=WHOLE_LIST)
     known = error.args[0]
     fix = did_you_mean(name, known) if known else "nothing stands at that place"
-    return Problem(f"there is no {name!r} to remove", path=key, where=LINE, fix=fix)
+    return Problem(f"there is no {name!r} to remove", path=key, where=COMMAND_LINE, fix=fix)
 
 
 def resolve_problem(error: OmegaConfBaseException, path: str) -> Problem:

@@ -27,7 +27,6 @@ from omegaconf.errors import OmegaConfBaseException
 from packaging.version import Version
 
 from elastic_fsm.config.failures import (
-    LINE,
     WHOLE_LIST,
     dotted_problem,
     machine_problem,
@@ -40,7 +39,7 @@ from elastic_fsm.config.sources import JOB, SCHEMA, options, repository, source_
 from elastic_fsm.config.tree import index, leaves, merge, nested, put, remove
 from elastic_fsm.config.words import CommandLine, TextWord, no_option
 from elastic_fsm.list_form import place_in_lists
-from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -195,7 +194,8 @@ class Layers:
             args[number] = value
             return
         path = "spec.args" if number is None else f"spec.args.{number}"
-        problem = Problem("there is no such argument", path=path, fix=WHOLE_LIST, where=LINE)
+        what = "there is no such argument"
+        problem = Problem(what, path=path, fix=WHOLE_LIST, where=COMMAND_LINE)
         self.problems.append(problem)
 
     def _change(self, override: Override) -> None:
@@ -206,8 +206,9 @@ class Layers:
             if not isinstance(value, dict) or takes_no_mapping(key):
                 self.problems.append(override_problem(error, override))
                 return
+            # One by one, to name each that is wrong.
             for path, inner in leaves(value, tuple(key.split("."))):
-                self._merge_leaf(path, inner, LINE)  # one by one, to name each that is wrong
+                self._merge_leaf(path, inner, COMMAND_LINE)
 
     def _change_machine(self, override: Override) -> None:
         key, value = override.key_or_group, override.value()

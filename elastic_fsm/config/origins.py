@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from elastic_fsm.config.tree import Path, leaves
+from elastic_fsm.config.tree import Path, dotted, leaves
 from elastic_fsm.config.yamlfile import compose_nodes
 from elastic_fsm.problems import BadInput
 
@@ -93,7 +93,7 @@ def _node(node: yaml.Node, path: str, name: str) -> Iterator[tuple[str, str, boo
             for base in bases:
                 yield from _node(base, path, name)
             continue
-        here = f"{path}.{key.value}" if path else str(key.value)
+        here = dotted(path, key.value)
         if here != "defaults":
             yield here, f"{name}:{key.start_mark.line + 1}", not isinstance(value, yaml.MappingNode)
             yield from _node(value, here, name)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import DictConfig, ListConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from elastic_fsm.config.failures import resolve_problem
+from elastic_fsm.config.tree import dotted
 from elastic_fsm.config.verbatim import decode, encode, is_verbatim, text_of
 from elastic_fsm.problems import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
 
 __all__ = ["plain"]
 
@@ -23,9 +21,9 @@ def plain(node: Any, path: str, problems: list[Problem]) -> Any:
     ``OmegaConf.to_container`` stops at the first reference that leads nowhere; this goes on.
     """
     if isinstance(node, DictConfig):
-        return {key: _child(node, key, _join(path, key), problems) for key in list(node.keys())}
+        return {key: _child(node, key, dotted(path, key), problems) for key in list(node.keys())}
     if isinstance(node, ListConfig):
-        return [_child(node, i, _join(path, i), problems) for i in range(len(node))]
+        return [_child(node, i, dotted(path, i), problems) for i in range(len(node))]
     # What a resolver returned may look like a reference; it has been resolved and is not one.
     return encode(node) if isinstance(node, str) and "${" in node else node
 
@@ -51,7 +49,3 @@ def _text(node: DictConfig | ListConfig, key: Any, path: str, problems: list[Pro
         return ""
     text = text_of(raw)
     return text if decode(text) != text else encode(text)
-
-
-def _join(path: str, key: Hashable) -> str:
-    return f"{path}.{key}" if path else str(key)

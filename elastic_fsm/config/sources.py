@@ -28,7 +28,17 @@ from elastic_fsm.problems import BadInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["JOB", "SCHEMA", "Repository", "UserSource", "YamlSource", "repository", "structured"]
+__all__ = [
+    "JOB",
+    "SCHEMA",
+    "Repository",
+    "UserSource",
+    "YamlSource",
+    "options",
+    "repository",
+    "source_of",
+    "structured",
+]
 
 # The job file's name inside Hydra; no file can have it, since a name with a slash is a group.
 JOB = "<job>"

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Path", "index", "leaves", "merge", "nested", "put", "remove", "strings"]
+__all__ = ["Path", "dotted", "index", "leaves", "merge", "nested", "put", "remove", "strings"]
 
 Path = tuple[str | int, ...]
 
 # Digits of the largest index that is looked at; Python itself gives up at some thousands.
 _MOST_DIGITS = 9
+
+
+def dotted(path: str, key: object) -> str:
+    """The dotted path of ``key`` under ``path``, which is empty for the root."""
+    return f"{path}.{key}" if path else str(key)
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

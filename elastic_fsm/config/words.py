@@ -26,8 +26,9 @@ from elastic_fsm.config.simple_override import simple_override
 from elastic_fsm.config.sources import options
 from elastic_fsm.config.tree import index
 from elastic_fsm.config.verbatim import encode
+from elastic_fsm.config.writing import AS_TYPED
 from elastic_fsm.config.yamlfile import FEWER_DIGITS, TOO_LONG, parse_flow
-from elastic_fsm.problems import BadInput, Problem, cut, did_you_mean, listed
+from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem, cut, did_you_mean, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,15 +36,14 @@ if TYPE_CHECKING:
     from hydra._internal.config_repository import CachingConfigRepository
     from hydra.core.override_parser.types import Override
 
-__all__ = ["CommandLine", "TextWord"]
+__all__ = ["CommandLine", "TextWord", "no_option"]
 
 _WORD = re.compile(r"(?P<sign>~|\+{0,2})(?P<key>[^=]*)(?P<equals>=?)(?P<value>.*)", re.DOTALL)
 _TEXT = re.compile(
     r"\+{0,2}spec\.(entrypoint|args\.\d+|env\.[^=]*|worker_env\.[^.=]+\.[^=]*)=(.*)", re.DOTALL
 )
 _TEXTS = re.compile(r"\+{0,2}(spec\.(?:args|env|worker_env))=(.*)", re.DOTALL)
-_NAMES = re.compile(r"\+{0,2}(run_dir|run_id|spec\.cwd)=(.*)", re.DOTALL)
-_WHERE = "command line"
+_NAMES = re.compile(rf"\+{{0,2}}({'|'.join(map(re.escape, AS_TYPED))})=(.*)", re.DOTALL)
 
 
 class TextWord(NamedTuple):
@@ -100,7 +100,7 @@ class CommandLine:
             fix = "the agent sets up neither logging nor folders through Hydra: leave it out"
             raise _bad("Hydra's own settings have no meaning here", key, fix=fix)
         if not is_known(key):
-            raise BadInput([unknown_key(key, value=value, where=_WHERE)])
+            raise BadInput([unknown_key(key, value=value, where=COMMAND_LINE)])
         if sign == "~" and key in field_types():
             raise _bad("cannot be removed", key, fix=f"give it a value: {key}=…")
         return _parse(sign, key, rest)
@@ -112,7 +112,7 @@ class CommandLine:
             return _parse("++" if key == "machine" else "", key, f"={value}")
         known = options(self.repo, key)
         if value not in known:
-            raise BadInput([no_option(key, value, known, where=_WHERE)])
+            raise BadInput([no_option(key, value, known, where=COMMAND_LINE)])
         return _parse("", key, f"={value}")
 
 
@@ -211,4 +211,4 @@ def _parser() -> Any:
 
 
 def _bad(what: str, path: str = "", *, fix: str) -> BadInput:
-    return BadInput.of(what, path=path, fix=fix, where=_WHERE)
+    return BadInput.of(what, path=path, fix=fix, where=COMMAND_LINE)

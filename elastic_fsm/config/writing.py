@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["override"]
+__all__ = ["AS_TYPED", "override"]
 
 # Text that Hydra takes for itself as it stands.
 _PLAIN = re.compile(r"(?!(?:true|false|null|nan|inf)$)[A-Za-z_][\w./-]*", re.ASCII | re.IGNORECASE)
-# Keys whose text is taken as it was typed: see `words`.
-_AS_TYPED = ("run_id", "run_dir", "spec.cwd")
+AS_TYPED = ("run_id", "run_dir", "spec.cwd")
+"""Keys whose text is taken as it was typed."""
 
 
 def override(key: str, value: Any) -> str:
     """``key=value`` as a word of the command line; not quoted for a shell."""
-    return f"{key}={value if key in _AS_TYPED else _written(value)}"
+    return f"{key}={value if key in AS_TYPED else _written(value)}"
 
 
 def _written(value: Any) -> str:

@@ -16,8 +16,9 @@ import yaml
 
 from elastic_fsm.config.paths import shown
 from elastic_fsm.config.schema import field_types
+from elastic_fsm.config.tree import dotted
 from elastic_fsm.config.verbatim import encode, is_verbatim
-from elastic_fsm.problems import BadInput, Problem, cut
+from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem, cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +79,7 @@ def parse(text: str, *, name: str, package: str = "") -> dict[str, Any]:
 
 def parse_flow(text: str, *, path: str) -> Any:
     """A value typed on the command line, such as ``[--lr, 1e3]``, as the file's would be read."""
-    root = compose_nodes(text, name="command line")
+    root = compose_nodes(text, name=COMMAND_LINE)
     return None if root is None else _construct(_sealed(root, path), name="", text=text)
 
 
@@ -195,7 +196,7 @@ def _problems(node: yaml.Node, path: str, name: str) -> Iterator[Problem]:
         if _is_too_long(key):
             yield from _problems(key, path, name)
             continue
-        here, line = _join(path, key.value), key.start_mark.line + 1
+        here, line = dotted(path, key.value), key.start_mark.line + 1
         if key.value in seen:
             what = f"given twice, first in line {seen[key.value]}"
             yield Problem(what, path=here, where=f"{name}:{line}", fix="remove one of the two")
@@ -234,8 +235,8 @@ def _sealed_pair(key: yaml.Node, value: yaml.Node, path: str) -> tuple[yaml.Node
         bases = value.value if isinstance(value, yaml.SequenceNode) else [value]
         sealed = [_sealed(base, path) for base in bases]
         return key, yaml.SequenceNode(_TAG + "seq", sealed, value.start_mark, value.end_mark)
-    inner = _sealed(value, _join(path, str(key.value)))
-    if isinstance(key, yaml.ScalarNode) and is_verbatim(_join(path, key.value)):
+    inner = _sealed(value, dotted(path, str(key.value)))
+    if isinstance(key, yaml.ScalarNode) and is_verbatim(dotted(path, key.value)):
         key = yaml.ScalarNode(_STR, key.value, key.start_mark, key.end_mark)
     return key, inner
 
@@ -246,7 +247,3 @@ def _sealed_scalar(node: yaml.ScalarNode, path: str) -> yaml.ScalarNode:
     if field_types().get(path, "").startswith("str") and node.tag in _GUESSED:
         return yaml.ScalarNode(_STR, node.value, node.start_mark, node.end_mark)
     return node
-
-
-def _join(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from elastic_fsm.declaration import MachineSpec
     from elastic_fsm.exploration.model import Configuration, Move, Outcome
 
-__all__ = ["explore"]
+__all__ = ["BUDGET", "explore"]
 
 BUDGET = 2
 _MOST_CONFIGURATIONS = 50_000

@@ -19,7 +19,7 @@ from elastic_fsm.graph.pages import first_difference, read_text, write_page
 from elastic_fsm.graph.pictures import HOW_TO_GET_PICTURES, made_of, stamp
 from elastic_fsm.graph.words import HELP, GraphWords, split_graph_words
 from elastic_fsm.printable import printable
-from elastic_fsm.problems import BadInput, did_you_mean
+from elastic_fsm.problems import COMMAND_LINE, BadInput, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +52,7 @@ def _format(words: GraphWords) -> str:
     name = words.format or (format_of(words.output) if words.output else "text")
     if name not in FORMATS and name not in PICTURES:
         fix = did_you_mean(name, [*FORMATS, *PICTURES])
-        raise BadInput.of(f"there is no format {name!r}", where="command line", fix=fix)
+        raise BadInput.of(f"there is no format {name!r}", where=COMMAND_LINE, fix=fix)
     return name
 
 
@@ -61,7 +61,7 @@ def drawing_of(words: GraphWords) -> Drawing:
     if words.diff:
         if words.wants_run:
             what = "--run and --diff do not go together"
-            raise BadInput.of(what, where="command line", fix="leave one of them out")
+            raise BadInput.of(what, where=COMMAND_LINE, fix="leave one of them out")
         old, new = (_composed([*words.overrides, f"machine={m}"], words) for m in words.diff)
         found = compare(old, new)
         return Drawing(found.both, found.layer, words.with_any, found.text, words.again())
@@ -100,7 +100,7 @@ def _drawing_of_run(words: GraphWords) -> Drawing:
         names = ", ".join(folder.name for folder in folders[:8]) + (", …" * (len(folders) > 8))
         what = f"the run has {len(folders)} nodes, and one picture holds one: {names}"
         fix = f"name one of them, as in --run {folders[0]}"
-        raise BadInput.of(what, where="command line", fix=fix)
+        raise BadInput.of(what, where=COMMAND_LINE, fix=fix)
     journal = read_up_to_now(folders[0])
     for remark in journal.remarks():
         print(f"elastic-fsm: {printable(remark)}", file=sys.stderr)
@@ -122,7 +122,7 @@ def _text(drawing: Drawing, name: str, words: GraphWords) -> int:
 
 def _picture(drawing: Drawing, kind: str, output: Path | None) -> int:
     if output is None and kind == "png":
-        raise BadInput.of("a PNG goes into a file", where="command line", fix="-o machine.png")
+        raise BadInput.of("a PNG goes into a file", where=COMMAND_LINE, fix="-o machine.png")
     made = drawing.picture(kind)
     if made is None:
         return _instead_of_a_picture(drawing, output)

@@ -17,7 +17,7 @@ from elastic_fsm.graph.scxml import to_scxml
 from elastic_fsm.graph.table import to_page, to_table
 from elastic_fsm.graph.text import to_text
 from elastic_fsm.graph.xstate import to_xstate_json
-from elastic_fsm.problems import BadInput, Problem, did_you_mean
+from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem, did_you_mean
 from elastic_fsm.reading import read_machine
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def format_of(path: Path) -> str:
     """The format that a file's name asks for. Raises :class:`BadInput` when it asks for none."""
     if path.suffix not in _BY_SUFFIX:
         fix = f"use one of {' '.join(_BY_SUFFIX)}, or say --format"
-        raise BadInput.of(f"{path.name!r} does not say which format", where="command line", fix=fix)
+        raise BadInput.of(f"{path.name!r} does not say which format", where=COMMAND_LINE, fix=fix)
     return _BY_SUFFIX[path.suffix]
 
 

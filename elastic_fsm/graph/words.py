@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elastic_fsm.problems import BadInput
+from elastic_fsm.problems import COMMAND_LINE, BadInput
 from elastic_fsm.words import Grammar
 
 if TYPE_CHECKING:
@@ -91,5 +91,5 @@ def _two_machines(value: str) -> tuple[str, str]:
     old, comma, new = value.removeprefix("machine=").partition(",")
     if not (old and comma and new) or "," in new:
         what = f"--diff {value} does not name two machines"
-        raise BadInput.of(what, where="command line", fix="--diff machine=elastic,fail_fast")
+        raise BadInput.of(what, where=COMMAND_LINE, fix="--diff machine=elastic,fail_fast")
     return old, new

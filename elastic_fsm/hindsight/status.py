@@ -24,7 +24,7 @@ from elastic_fsm.journal_reader import (
     parse_record,
 )
 from elastic_fsm.printable import printable
-from elastic_fsm.problems import BadInput
+from elastic_fsm.problems import COMMAND_LINE, BadInput
 from elastic_fsm.tally import Restarts
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def status_of(folder: Path | None = None) -> list[NodeStatus]:
     if not found:
         raise BadInput.of(
             f"there is no run in {base}",
-            where="command line",
+            where=COMMAND_LINE,
             fix="give the folder that holds them (run_dir of the run)",
         )
     return sorted(map(_status_of, found), key=lambda s: (s.began or 0.0, s.run_id, s.node))

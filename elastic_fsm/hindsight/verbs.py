@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, TypeVar
 
 from elastic_fsm.journal_reader import find_run
-from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem
 from elastic_fsm.words import Grammar
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _write(target: Path, page: str) -> None:
     except OSError as error:
         raise BadInput.of(
             f"the page cannot be written: {error.strerror}: {target}",
-            where="command line",
+            where=COMMAND_LINE,
             fix="--html FILE",
         ) from error
     print(f"wrote {target}")

@@ -42,6 +42,7 @@ class LaunchPlan:
 
     attempt: int
     workers: tuple[WorkerPlan, ...]
+    node_rank: int | None = None
 
 
 class ExitWatcher(Protocol):

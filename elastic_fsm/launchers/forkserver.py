@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.launchers.functions import Outcome, pack_call, unnamed_file
+from elastic_fsm.launchers.plan import interpreter
 from elastic_fsm.launchers.starters import ROOT, Child, NotReady, Starter, cannot_be_started
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class ForkServerStarter(Starter):
         return number
 
     def _launch(self) -> None:
-        python = os.environ.get("PYTHON_EXEC") or sys.executable
+        python = interpreter()
         with ExitStack() as undo:
             try:
                 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

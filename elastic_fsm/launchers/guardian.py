@@ -19,11 +19,10 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elastic_fsm.launchers.procfs import is_mounted, read_stat
-from elastic_fsm.launchers.starters import cannot_be_started
+from elastic_fsm.launchers.starters import ROOT, cannot_be_started
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,9 +151,8 @@ class Guardian:
 
 def _folders() -> list[str]:
     """Where the guardian's interpreter, which knows no site-packages, finds what it imports."""
-    root = str(Path(__file__).parents[2])
     if is_mounted():
-        return [root]
+        return [ROOT]
     from elastic_fsm.launchers import by_psutil
 
-    return [root, by_psutil.FOLDER]
+    return [ROOT, by_psutil.FOLDER]

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.events import Event
+from elastic_fsm.failures import start_code
 from elastic_fsm.launchers.base import Launcher
 from elastic_fsm.launchers.births import Births
 from elastic_fsm.launchers.guardian import Guardian
@@ -89,9 +90,11 @@ class SubprocessLauncher(Launcher):
 
     def start(self, plan: LaunchPlan) -> None:
         """See :meth:`Launcher.start`."""
+        self._reap()
+        if self._processes:
+            raise RuntimeError("workers are started while others still run: stop them first")
         self._attempt = plan.attempt
         self._oom_kills = oom_kills()
-        self._reap()
         self._results = Results()
         self._births.begin(plan.workers)
 
@@ -181,7 +184,7 @@ class SubprocessLauncher(Launcher):
         self._post("workers_started", pids=list(self._processes))
 
     def _post_failed_start(self, worker: WorkerPlan, error: OSError) -> None:
-        code = 127 if isinstance(error, FileNotFoundError | NotADirectoryError) else 126
+        code = start_code(error)
         words = (error.strerror, error.filename or "".join(worker.argv[:1]))
         reason = f"cannot be started: {': '.join(filter(None, words))}"
         self._post_exit(worker.local_rank, None, code, reason=reason)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from elastic_fsm.group import Worker, WorkerGroup, WorkerSpec
 
-__all__ = ["Planner", "command_of", "what_to_run"]
+__all__ = ["Planner", "command_of", "interpreter", "what_to_run"]
 
 
 class Planner(NamedTuple):
@@ -35,7 +35,7 @@ class Planner(NamedTuple):
     def plan(self, group: WorkerGroup, *, restart_count: int) -> LaunchPlan:
         """The plan for a group whose ranks are known."""
         workers = [self._worker(group, worker, restart_count) for worker in group.workers]
-        return LaunchPlan(group.attempt, tuple(workers))
+        return LaunchPlan(group.attempt, tuple(workers), group.group_rank)
 
     def worker_dir(self, attempt: int, local_rank: int) -> Path | None:
         """Where a worker's logs and error file are."""
@@ -77,11 +77,16 @@ def what_to_run(spec: WorkerSpec, local_rank: int) -> dict[str, Any]:
     return {"argv": tuple(macros.substitute(command_of(spec), str(local_rank)))}
 
 
+def interpreter() -> str:
+    """The Python of the workers: ours, unless ``PYTHON_EXEC`` names another (as with torchrun)."""
+    return os.environ.get("PYTHON_EXEC") or sys.executable
+
+
 def command_of(spec: WorkerSpec) -> list[str]:
     """The command line of every worker: a ``.py`` file runs under the agent's interpreter."""
     entrypoint = str(spec.entrypoint)
     arguments = [str(argument) for argument in spec.args]
-    python = os.environ.get("PYTHON_EXEC") or sys.executable
+    python = interpreter()
     if spec.module:
         return [python, "-m", entrypoint, *arguments]
     if entrypoint.endswith(".py"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from elastic_fsm.launchers.functions import Outcome, pack_call, unnamed_file
@@ -29,11 +30,13 @@ class SpawnStarter(CommandStarter):
         """See :meth:`Starter.start`."""
         if worker.function is None:
             return super().start(worker, env, streams)
-        outcome = Outcome()
-        with unnamed_file("call") as order:
+        with ExitStack() as in_vain, unnamed_file("call") as order:
+            outcome = Outcome()
+            in_vain.callback(outcome.close)
             passed = pack_call(order, worker.function, worker.args, worker.cwd)
             order.seek(0)
             given = [order.fileno(), outcome.fileno(), *passed]
             argv = [sys.executable, "-c", _CODE, ROOT, *map(str, given)]
             popen = open_process(argv, env, streams, cwd=worker.cwd, passed=given)
+            in_vain.pop_all()
         return Child(popen.pid, popen.wait, outcome=outcome)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from elastic_fsm.launchers.procfs import Stat
 
-__all__ = ["Strays"]
+__all__ = ["Strays", "reap", "send"]
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37

@@ -88,6 +88,8 @@ def _kind(name: str | None) -> Any:
         from elastic_fsm.logs.specs import DefaultLogsSpecs
 
         return DefaultLogsSpecs
+    if problems := list(_check_specs(str(name))):
+        raise BadInput(problems)
     return next(plugin for plugin in _plugins() if plugin.name == name).load()
 
 

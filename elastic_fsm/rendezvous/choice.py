@@ -11,10 +11,16 @@ from elastic_fsm.problems import Problem, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["check_rendezvous", "is_standalone", "nodes_in_words", "warn_of_loopback"]
+__all__ = [
+    "TORCH_BACKENDS",
+    "check_rendezvous",
+    "is_standalone",
+    "nodes_in_words",
+    "warn_of_loopback",
+]
 
 _OURS = ("standalone", "single")
-_TORCHS = ("static", "c10d", "etcd", "etcd-v2")
+TORCH_BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
 
 
 def is_standalone(rendezvous: Mapping[str, Any]) -> bool:
@@ -51,7 +57,7 @@ def check_rendezvous(values: Mapping[str, Any]) -> Iterator[Problem]:
 def _check_name(name: str) -> Iterator[Problem]:
     if name in _OURS:
         return
-    if name in _TORCHS:
+    if name in TORCH_BACKENDS:
         if importlib.util.find_spec("torch") is None:
             what = f"the rendezvous {name!r} is PyTorch's, which is not installed"
             fix = "pip install torch; or, for one node, rendezvous=standalone"

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.problems import BadInput, Problem, did_you_mean
+from elastic_fsm.rendezvous.choice import TORCH_BACKENDS
 from elastic_fsm.rendezvous.handler import RendezvousHandler, RendezvousParameters
 from elastic_fsm.rendezvous.single import SingleNodeHandler
 
@@ -32,7 +33,6 @@ __all__ = [
 
 RendezvousHandlerCreator = Callable[[RendezvousParameters], RendezvousHandler]
 
-_TORCH_BACKENDS = ("static", "c10d", "etcd", "etcd-v2")
 _TORCH_HOME = "torch.distributed.elastic.rendezvous"
 
 
@@ -168,6 +168,6 @@ def _create_single(params: RendezvousParameters) -> RendezvousHandler:
 rendezvous_handler_registry = RendezvousHandlerRegistry()
 """The one that all share."""
 
-for _backend in _TORCH_BACKENDS:
+for _backend in TORCH_BACKENDS:
     rendezvous_handler_registry.register(_backend, _create_with_torch)
 rendezvous_handler_registry.register("single", _create_single)

@@ -44,7 +44,7 @@ class RoundOverStore:
         self,
         info: RendezvousInfo,
         node: Node,
-        pace: Pace | None = None,
+        pace: Pace,
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -58,7 +58,7 @@ class RoundOverStore:
             lambda rank: self._key(f"beat/{rank}"),
             info.rank,
             info.world_size,
-            pace or Pace(),
+            pace,
             now=now,
         )
 

@@ -21,8 +21,11 @@ __all__ = ["Standalone"]
 class Standalone(Rendezvous):
     """A world of one node. Each round has a new number and a new port."""
 
-    def __init__(self, loop: Loop, *, find_port: Callable[[str], int] = free_port) -> None:
+    def __init__(
+        self, loop: Loop, *, address: str | None = None, find_port: Callable[[str], int] = free_port
+    ) -> None:
         self._loop = loop
+        self._address = address
         self._find_port = find_port
         self._round = 0
 
@@ -34,7 +37,7 @@ class Standalone(Rendezvous):
             reason = f"no free port on {node.address}: {error}"
             self._loop.post(Event("rendezvous_failed", {"reason": reason}, attempt=attempt))
             return
-        world = World(self._round, (node,), 0, node.address, port)
+        world = World(self._round, (node,), 0, self._address or node.address, port)
         self._round += 1
         data = {"world": world.to_dict()}
         self._loop.post(Event("rendezvous_completed", data, attempt=attempt))

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.durations import parse_duration
 from elastic_fsm.problems import did_you_mean
+from elastic_fsm.signal_names import check_signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,9 +117,7 @@ def _code(text: str) -> int:
 
 
 def _signal(text: str) -> str:
-    known = [each.name for each in signal.Signals]
-    if text not in known:
-        raise ValueError(f"unknown signal {text!r}; {did_you_mean(text, known)}")
+    check_signal_name(text)
     return text
 
 

@@ -7,13 +7,13 @@ agent does not hear would not be an event at all.
 
 from __future__ import annotations
 
-import signal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elastic_fsm.checks import known_events
 from elastic_fsm.config.signals import NOT_HEARD
 from elastic_fsm.journal_shape import fault_of_datum
 from elastic_fsm.problems import Problem, closest, cut, did_you_mean, listed
+from elastic_fsm.signal_names import check_signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -159,8 +159,10 @@ def _wrong_data(name: str, data: Mapping[str, Any], run: _Run) -> Iterator[Probl
 
 
 def _wrong_signal(event: str, name: str, run: _Run) -> Iterator[Problem]:
-    known = [each.name for each in signal.Signals]
-    if name not in known:
-        yield Problem(f"unknown signal {name!r}", fix=did_you_mean(name, known))
-    elif event == "signal_received":
+    try:
+        check_signal_name(name)
+    except ValueError as error:
+        yield Problem.told(str(error))
+        return
+    if event == "signal_received":
         yield from _not_heard(name, run)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from elastic_fsm.problems import BadInput
+from elastic_fsm.problems import COMMAND_LINE, BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["blaming", "key_of", "run_of", "with_settings_of"]
 
-_LINE = "command line"
 _Run = TypeVar("_Run")
 
 
@@ -51,7 +50,7 @@ def blaming(script: Script, overrides: Sequence[str] = ()) -> Iterator[None]:
 
 def _placed(problem: Problem, script: Script, typed: set[str]) -> Problem:
     place, _, word = problem.where.partition(": ")
-    if place != _LINE:
+    if place != COMMAND_LINE:
         return problem
     path = f"{key_of(word) if word in script.overrides else problem.path}."
     keys = [key for key in script.places if path.startswith(f"{key}.") and key not in typed]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem
 from elastic_fsm.scenario.data import as_data
 from elastic_fsm.scenario.forms import MOST_WORKERS, too_many
 from elastic_fsm.scenario.playing import Played, play, wrong_lines
@@ -179,11 +179,11 @@ def _compared(text: str) -> list[str]:
     names = [name for name in text.removeprefix("machine=").split(",") if name]
     if len(names) < 2 or "=" in text.removeprefix("machine="):
         fix = "write it as --compare machine=elastic,fail_fast"
-        raise BadInput.of("there is nothing to compare", where="command line", fix=fix)
+        raise BadInput.of("there is nothing to compare", where=COMMAND_LINE, fix=fix)
     return names
 
 
 def _no_scenario(files: Sequence[str]) -> BadInput:
     what = "one scenario is played at a time" if files and files[0] else "no scenario was named"
     fix = "elastic-fsm simulate scenario=crash.txt; docs/scenarios.md says what such a file holds"
-    return BadInput.of(what, where="command line", fix=fix)
+    return BadInput.of(what, where=COMMAND_LINE, fix=fix)

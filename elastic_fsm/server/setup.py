@@ -16,7 +16,7 @@ from elastic_fsm.journal_header import journal_header
 from elastic_fsm.machine import load_machine
 from elastic_fsm.narration import state_change
 from elastic_fsm.plugins import rules_for
-from elastic_fsm.problems import BadInput
+from elastic_fsm.problems import COMMAND_LINE, BadInput
 from elastic_fsm.rundir import node_name, open_agent_dir
 from elastic_fsm.server.fitting import misfits
 from elastic_fsm.server.interrupts import told_to_stop
@@ -122,7 +122,7 @@ class Setup:
 def _as_seen_from_a_program(problem: Problem) -> Problem:
     """Overrides are an argument here; nobody has typed a command line."""
     place, colon, word = problem.where.partition(":")
-    if place != "command line":
+    if place != COMMAND_LINE:
         return problem
     return problem._replace(where=f"overrides{colon}{word}")
 
@@ -141,6 +141,6 @@ def result_or_cause(engine: Engine, result: RunResult) -> RunResult:
     """
     if result.state is WorkerState.UNKNOWN:
         raise engine.cause or RuntimeError(engine.error or "the agent lost control")
-    if result.state is WorkerState.STOPPED and engine.ending_signal:
-        raise told_to_stop(signal.Signals[engine.ending_signal])
+    if result.state is WorkerState.STOPPED and engine.last_signal:
+        raise told_to_stop(signal.Signals[engine.last_signal])
     return result

@@ -8,7 +8,6 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from elastic_fsm.launchers.base import LaunchPlan
 from elastic_fsm.logs.files import last_lines
 from elastic_fsm.server.teeing import Teeing
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from elastic_fsm.group import Worker, WorkerGroup
-    from elastic_fsm.launchers.base import WorkerPlan
+    from elastic_fsm.launchers.base import LaunchPlan, WorkerPlan
     from elastic_fsm.launchers.plan import Planner
     from elastic_fsm.logs.console import Console
     from elastic_fsm.logs.specs import LogsDest, LogsSpecs
@@ -71,7 +70,7 @@ class SpecLogs:
             spec.duplicate_stderr_filters or [],
         )
         workers = [_place(w, places, envs[w.local_rank]) for w in plan.workers]
-        return LaunchPlan(plan.attempt, tuple(workers))
+        return replace(plan, workers=tuple(workers))
 
     def attach(self, plan: LaunchPlan) -> None:
         """Follow the files that the console shows."""

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from elastic_fsm.events import Event
+from elastic_fsm.failures import start_code
 from elastic_fsm.sources.base import CommandRunner
 from elastic_fsm.sources.output import Output
 
@@ -70,7 +71,7 @@ class Commands(CommandRunner):
         try:
             running = self._start(command)
         except OSError as error:
-            code = 127 if isinstance(error, FileNotFoundError | NotADirectoryError) else 126
+            code = start_code(error)
             reason = f"cannot be started: {error.strerror}: {command.argv[0]}"
             self._tell(command.name, code, reason)
             return

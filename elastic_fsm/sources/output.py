@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Output"]
 
 _BLOCK = 65536
+_MOST_BLOCKS = 16  # the most that a pipe holds
 _LONGEST = 500
 """Characters of a last line that are kept."""
 
@@ -38,7 +39,9 @@ class Output:
 
     def close(self) -> None:
         """Pass on the rest: whoever wrote has ended."""
-        while block := self._read():
+        for _ in range(_MOST_BLOCKS):  # what has left its group may write for ever
+            if not (block := self._read()):
+                break
             self._take(block)
         if self._rest:
             self._tell(self._rest)

@@ -17,8 +17,8 @@ from elastic_fsm.journal_header import journal_header
 from elastic_fsm.launchers.plan import Planner
 from elastic_fsm.loop import Loop
 from elastic_fsm.machine import load_machine
-from elastic_fsm.problems import did_you_mean
 from elastic_fsm.registry import Registry
+from elastic_fsm.signal_names import check_signal_name
 from elastic_fsm.testing.clock import ManualClock
 from elastic_fsm.testing.commands import ScriptedCommands
 from elastic_fsm.testing.launcher import ScriptedLauncher
@@ -157,9 +157,7 @@ class Scenario:
 
     def signal(self, name: str, *, at: float) -> None:
         """The agent is sent a signal. Raises ``ValueError`` when there is none of this name."""
-        known = [each.name for each in signals.Signals]
-        if name not in known:
-            raise ValueError(f"unknown signal {name!r}; {did_you_mean(name, known)}")
+        check_signal_name(name)
         self.at(at, self.loop.post_first, Event("signal_received", {"signal": name}))
 
     def post(self, name: str, *, at: float, **data: Any) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
-from elastic_fsm.problems import BadInput
+from elastic_fsm.launchers.plan import interpreter
+from elastic_fsm.problems import COMMAND_LINE, BadInput
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -32,12 +32,12 @@ def command_of(args: Namespace) -> tuple[list[str], bool]:
     if args.no_python:
         if args.module:
             fix = "leave one of them out"
-            raise BadInput.of("--no-python and --module", where="command line", fix=fix)
+            raise BadInput.of("--no-python and --module", where=COMMAND_LINE, fix=fix)
         # Ours would run it under Python; `env` runs it as it is.
         return [*(["env"] if script.endswith(".py") else []), script, *arguments], False
     if args.module or script.endswith(".py"):
         return [script, *arguments], args.module
-    return [os.environ.get("PYTHON_EXEC") or sys.executable, "-u", script, *arguments], False
+    return [interpreter(), "-u", script, *arguments], False
 
 
 def _legacy(args: Namespace) -> list[str]:
@@ -45,5 +45,5 @@ def _legacy(args: Namespace) -> list[str]:
         return []
     if args.no_python:
         fix = "add --use-env: the program reads LOCAL_RANK"
-        raise BadInput.of("--no-python passes no --local-rank", where="command line", fix=fix)
+        raise BadInput.of("--no-python passes no --local-rank", where=COMMAND_LINE, fix=fix)
     return [LOCAL_RANK_OPTION]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.launchers.plan import interpreter
 from elastic_fsm.logs.choice import make_logs_specs
 from elastic_fsm.rundir import new_run_id
 from elastic_fsm.server.launching import LaunchConfig, elastic_launch
@@ -77,9 +77,8 @@ def _command(args: Namespace) -> tuple[Callable[..., Any] | str, list[str]]:
         if args.module:
             raise ValueError("--no-python and --module: leave one of them out")
         return args.training_script, rest
-    python = os.environ.get("PYTHON_EXEC") or sys.executable
     module = ["-m"] if args.module else []
-    return python, ["-u", *module, args.training_script, *rest]
+    return interpreter(), ["-u", *module, args.training_script, *rest]
 
 
 def run(args: Namespace) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem
+from elastic_fsm.rendezvous.choice import TORCH_BACKENDS
 from elastic_fsm.torchrun.counts import parse_min_max_nnodes
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ __all__ = ["endpoint_of", "nodes_of", "options_of"]
 # torchrun's port of node 0 with the static backend, and what it calls a run that has no id.
 _DEFAULT_PORT = 29500
 _NO_ID = "none"
-_TORCHS = ("static", "c10d", "etcd", "etcd-v2")
 
 
 def nodes_of(args: Namespace) -> Iterator[tuple[str, Any]]:
@@ -29,10 +29,10 @@ def nodes_of(args: Namespace) -> Iterator[tuple[str, Any]]:
         least, most = parse_min_max_nnodes(args.nnodes)
         options = options_of(args.rdzv_conf)
     except ValueError as error:
-        raise BadInput([Problem.told(str(error), where="command line")]) from None
+        raise BadInput([Problem.told(str(error), where=COMMAND_LINE)]) from None
     if args.standalone and least > 1:
         what = f"--standalone is for one node, not {least}"
-        raise BadInput.of(what, where="command line", fix="leave one of the two out")
+        raise BadInput.of(what, where=COMMAND_LINE, fix="leave one of the two out")
     if _is_alone(args, most):
         yield from _single_node(args)
     else:
@@ -41,7 +41,7 @@ def nodes_of(args: Namespace) -> Iterator[tuple[str, Any]]:
 
 def _is_alone(args: Namespace, most: int) -> bool:
     """Whether there is no other node to meet, by a backend whose ways we know."""
-    return bool(args.standalone or (most == 1 and args.rdzv_backend in _TORCHS))
+    return bool(args.standalone or (most == 1 and args.rdzv_backend in TORCH_BACKENDS))
 
 
 def _single_node(args: Namespace) -> Iterator[tuple[str, Any]]:
@@ -54,7 +54,7 @@ def _single_node(args: Namespace) -> Iterator[tuple[str, Any]]:
     if args.node_rank != 0:
         what = f"--node-rank: there is no node {args.node_rank} among 1"
         fix = "give the number of nodes: --nnodes"
-        raise BadInput.of(what, where="command line", fix=fix)
+        raise BadInput.of(what, where=COMMAND_LINE, fix=fix)
     if args.rdzv_endpoint or args.master_port is not None:
         address, port = _split(endpoint_of(args))
         yield "spec.master_addr", address
@@ -65,7 +65,7 @@ def _split(endpoint: str) -> tuple[str, int]:
     address, _, port = endpoint.rpartition(":")
     if not address or not port.isdecimal():
         what = f"--rdzv-endpoint: {endpoint!r} is no host:port"
-        raise BadInput.of(what, where="command line", fix="such as 127.0.0.1:29500")
+        raise BadInput.of(what, where=COMMAND_LINE, fix="such as 127.0.0.1:29500")
     return address.strip("[]"), int(port)
 
 
@@ -81,7 +81,7 @@ def _several_nodes(
     args: Namespace, least: int, most: int, options: dict[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     yield "run_id", args.rdzv_id
-    if args.rdzv_backend in _TORCHS:
+    if args.rdzv_backend in TORCH_BACKENDS:
         yield "rendezvous", args.rdzv_backend
     else:  # a plug-in's
         yield "rendezvous", "c10d"

@@ -12,7 +12,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.config.schema import RunConfig
-from elastic_fsm.problems import BadInput, Problem
+from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem
 from elastic_fsm.torchrun.command import command_of
 from elastic_fsm.torchrun.counts import determine_local_world_size
 from elastic_fsm.torchrun.nodes import nodes_of
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Translation", "local_ranks", "shutdown_timeout", "translate"]
 
-_WHERE = "command line"
 _SHUTDOWN_TIMEOUT = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
 _PREFIX = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
 
@@ -81,7 +80,8 @@ def _workers(args: Namespace) -> Iterator[tuple[str, Any]]:
     try:
         yield "spec.local_world_size", determine_local_world_size(args.nproc_per_node)
     except ValueError as error:
-        raise BadInput([Problem.told(str(error), path="--nproc-per-node", where=_WHERE)]) from None
+        problem = Problem.told(str(error), path="--nproc-per-node", where=COMMAND_LINE)
+        raise BadInput([problem]) from None
     yield "spec.max_restarts", args.max_restarts
     yield "spec.role", args.role
     yield "spec.local_addr", args.local_addr
@@ -140,4 +140,4 @@ def _prefix(template: str) -> str:
 
 
 def _bad(what: str, fix: str) -> BadInput:
-    return BadInput.of(what, where=_WHERE, fix=fix)
+    return BadInput.of(what, where=COMMAND_LINE, fix=fix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING, NoReturn
 
-from elastic_fsm.problems import BadInput, closest
+from elastic_fsm.problems import COMMAND_LINE, BadInput, closest
 from elastic_fsm.torchrun.options import add_launch_options, add_options
 from elastic_fsm.torchrun.printing import describe, overrides
 from elastic_fsm.torchrun.translation import translate
@@ -41,7 +41,7 @@ class _Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         fix = f"see {self.prog} --help"
-        raise BadInput.of(message, where="command line", fix=fix)
+        raise BadInput.of(message, where=COMMAND_LINE, fix=fix)
 
 
 def _read(argv: Sequence[str], *, legacy: bool) -> Namespace:
@@ -74,4 +74,4 @@ def _unknown(word: str, parser: ArgumentParser) -> BadInput:
     bare = {option.lstrip("-"): option for option in parser._option_string_actions}
     meant = closest(word.partition("=")[0].lstrip("-").replace("_", "-"), bare)
     fix = f"did you mean {bare[meant]!r}?" if meant else f"see {parser.prog} --help"
-    return BadInput.of(f"unknown option {word}", where="command line", fix=fix)
+    return BadInput.of(f"unknown option {word}", where=COMMAND_LINE, fix=fix)

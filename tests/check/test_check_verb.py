@@ -190,6 +190,13 @@ def test_as_data(cli):
     assert json.loads(out)["problems"][0]["fix"] == "did you mean 'REFORMING'?"
 
 
+@pytest.mark.parametrize("name", ["any", "same", "NOBODY"])
+def test_a_beginning_that_is_no_state(cli, name):
+    code, out, _ = cli(f"machine.initial={name}")
+    assert (code, f"machine.initial: unknown state '{name}'" in out) == (2, True)
+    assert out.endswith("not explored: first the names must be right\n")
+
+
 def test_what_a_machine_must_not_be(cli):
     """One slip is told once: nothing is claimed of a machine that nobody means."""
     code, out, _ = cli("machine.transitions.restart.conditions=[sunny]")

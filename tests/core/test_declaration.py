@@ -268,6 +268,10 @@ def mine(event, facts, low, high=3):
     return low <= event.data["n"] <= high
 
 
+@condition
+def named(event, facts, low=1, *, high): ...
+
+
 @action(answers=["tested"], optional=True)
 def test_it(agent, event): ...
 
@@ -286,7 +290,8 @@ def test_a_registry_knows_the_marked_functions_of_its_modules(module_of):
     registry = Registry([module_of(mine, test_it, half_window, unmarked)])
     rule = registry.find("condition", "mine")
     assert rule is not None
-    assert (rule.parameters, rule.required, rule.doc) == (("low", "high"), 1, "Whether it is mine.")
+    assert (rule.parameters, rule.required) == (("low", "high"), ("low",))
+    assert rule.doc == "Whether it is mine."
     assert registry.find("action", "mine") is None
     assert registry.find("condition", "unmarked") is None
     assert registry.answers() == {"tested"}
@@ -333,7 +338,7 @@ def bound(module_of, use=None, timeouts=None):
         }
     )
     assert problems == []
-    registry = Registry([conditions, module_of(mine, test_it, half_window)])
+    registry = Registry([conditions, module_of(mine, named, test_it, half_window)])
     rules, problems = bind(spec, registry, SETTINGS)
     return spec, rules, [problem.what for problem in problems]
 
@@ -376,6 +381,7 @@ def test_parameters_of_conditions(module_of, use, number, held):
          "condition 'mine': no configuration value 'stop.window.more'"),
         ({"restart_allowed": 1}, "condition 'restart_allowed': takes no parameters"),
         ("test_it", "unknown condition 'test_it'"),
+        ({"named": {"low": 1}}, "condition 'named': needs the parameter 'high': {named: …}"),
     ],
 )  # fmt: skip
 def test_wrong_parameters_are_problems(module_of, use, what):

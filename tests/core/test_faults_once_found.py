@@ -127,10 +127,17 @@ def test_a_rule_that_nobody_could_call_is_refused_where_it_is_written(kind):
 
     def too_short(only): ...
 
+    def any_name(first, second, **more): ...
+
+    def no_name(first, second, third, /): ...
+
     with pytest.raises(TypeError, match="nobody awaits"):
         kind(later)
     with pytest.raises(TypeError, match="must begin with"):
         kind(too_short)
+    for function in (any_name, no_name):
+        with pytest.raises(TypeError, match="must name each of its parameters"):
+            kind(function)
 
 
 def test_answers_are_a_list():

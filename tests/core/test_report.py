@@ -10,7 +10,7 @@ from elastic_fsm.events import CATALOGUE, Event
 from elastic_fsm.failures import ProcessFailure
 from elastic_fsm.history import FailedCommands
 from elastic_fsm.narration import because, state_change
-from elastic_fsm.report import Report, make_report, render
+from elastic_fsm.report import make_report, render
 from elastic_fsm.testing import Scenario
 
 # -- one line for each change ------------------------------------------------------------------
@@ -108,7 +108,6 @@ def report_of(run, why="[x] y", failed_commands=None):
         run_id="r1",
         host="h1",
         why=why,
-        exit_code=result.exit_code,
         failed_commands=failed_commands.to_list() if failed_commands else [],
     )
 
@@ -117,7 +116,7 @@ def test_the_report_tells_cause_and_consequence_apart():
     run = Scenario("elastic", workers=3)
     run.exits(2, at=5)
     run.exits(1, code=3, at=10)
-    values = json.loads(json.dumps(report_of(run).to_dict()))
+    values = json.loads(json.dumps(report_of(run)))
     attempt = values["attempts"][0]
     assert [cause["rank"] for cause in attempt["causes"]] == [1]
     assert [(c["rank"], c["signal"]) for c in attempt["consequences"]] == [(0, "SIGTERM")]
@@ -127,17 +126,46 @@ def test_the_report_tells_cause_and_consequence_apart():
     assert values["attempts"][0]["causes"][0]["exit_code"] == 3
 
 
+DRAINING = {
+    "states": {"DRAINING": {"ignores": ["membership_changed"]}},
+    "transitions": {
+        "drain": {
+            "trigger": "signal_received",
+            "source": ["HEALTHY"],
+            "dest": "DRAINING",
+            "conditions": [{"signal_in": ["SIGUSR1"]}],
+        },
+        "drained": {
+            "trigger": "worker_exited",
+            "source": ["DRAINING"],
+            "dest": "SETTLING",
+            "conditions": ["all_succeeded"],
+        },
+        "draining": {"trigger": "worker_exited", "source": ["DRAINING"]},
+    },
+}
+
+
+@pytest.mark.parametrize(("name", "told"), [("SIGUSR1", ""), ("SIGTERM", "SIGTERM")])
+def test_only_a_signal_that_ended_the_run_is_its_signal(name, told):
+    run = Scenario("elastic", machine=DRAINING)
+    run.signal(name, at=5)
+    run.exits(0, at=10)
+    run.exits(1, at=10)
+    assert report_of(run)["signal"] == told
+
+
 def test_attempts_are_told_with_the_restarts():
     run = Scenario("elastic", max_restarts=1)
     run.exits(1, code=3, at=10)
     run.exits(1, at=20)
     run.exits(0, at=20)
-    values = report_of(run).values
+    values = report_of(run)
     assert (values["restarts_used"], values["max_restarts"]) == (1, 1)
     assert [len(attempt["causes"]) for attempt in values["attempts"]] == [1, 0]
     times = [(attempt["started"], attempt["ended"]) for attempt in values["attempts"]]
     assert times == [(1_700_000_000.0, 1_700_000_010.0), (1_700_000_010.0, 1_700_000_020.0)]
-    text = render(Report(values))
+    text = render(values)
     assert "cause" not in text
     assert "SUCCEEDED: run r1, exit code 0, 2 attempts, 1 of 1 restarts used" in text
     assert "\n  attempt 0: rank 1 exited with 3\n" in text
@@ -154,7 +182,7 @@ def test_a_command_that_fails_again_and_again_is_listed_once():
     run.exits(0, at=9)
     run.exits(1, at=9)
     report = report_of(run, failed_commands=failed)
-    assert report.values["failed_commands"] == [
+    assert report["failed_commands"] == [
         {
             "name": "tell",
             "exit_code": 4,
@@ -241,11 +269,11 @@ def test_the_report_as_text(crash):
 
 
 def test_the_report_shows_control_characters_and_does_not_send_them(crash):
-    values = report_of(crash).to_dict()
+    values = report_of(crash)
     (by_file, first, *_) = values["attempts"][0]["causes"]
     by_file["message"] = "\x1b]0;title\a"
     first["stderr_tail"] = ["\x1b[31mred\x1b[0m", "back\b"]
-    text = render(Report(values))
+    text = render(values)
     for part in (r"\x1b]0;title\x07", r"| \x1b[31mred\x1b[0m", r"| back\x08"):
         assert part in text
     assert not {"\x1b", "\a", "\b"} & set(text)
@@ -255,7 +283,7 @@ def test_a_worker_that_was_never_started_has_no_pid():
     run = Scenario("elastic")
     run.launcher.cannot_start[1] = "cannot be started: no"
     report = report_of(run)
-    (cause,) = report.values["attempts"][0]["causes"]
+    (cause,) = report["attempts"][0]["causes"]
     assert cause["pid"] is None
     text = render(report)
     assert "  cause: rank 1 (local rank 1) on h1, exited with 127\n" in text
@@ -279,7 +307,7 @@ def test_many_different_causes_and_attempts_fit_on_a_screen():
     assert "  failed otherwise: ranks 4-63; how is in the report file" in lines
     first = lines.index("  30 attempts before these: in the report file")
     assert lines[first + 1] == "  attempt 30: rank 0 exited with 1"
-    assert len(report.values["attempts"][-1]["causes"]) == 64
+    assert len(report["attempts"][-1]["causes"]) == 64
 
 
 def test_many_consequences_in_one_line():

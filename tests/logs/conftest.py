@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from elastic_fsm.launchers.streams import open_log
-from elastic_fsm.logs import Console
+from elastic_fsm.logs.console import Console
 
 WAIT = 30  # seconds after which something awaited counts as never coming
 

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from elastic_fsm.logs import Console
+from elastic_fsm.logs.console import Console
 
 WAIT = 30
 

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from elastic_fsm.logs import Console, pump, sink, tail
+from elastic_fsm.logs import pump, sink, tail
+from elastic_fsm.logs.console import Console
 
 WAIT = 30
 
@@ -119,7 +120,7 @@ def test_head_ends_the_output_but_not_the_agent(tmp_path):
     path.write_bytes(b"line\n" * 100_000)
     program = f"""
 import pathlib, signal
-from elastic_fsm.logs import Console
+from elastic_fsm.logs.console import Console
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 console = Console()
 console.start()

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from elastic_fsm.launchers.streams import open_log
-from elastic_fsm.logs import Console
+from elastic_fsm.logs.console import Console
 
 WAIT = 30
 

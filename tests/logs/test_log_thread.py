@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from elastic_fsm.logs import Console, pump, tail
+from elastic_fsm.logs import pump, tail
+from elastic_fsm.logs.console import Console
 
 WAIT = 30
 

@@ -117,7 +117,7 @@ def test_the_meeting_place_can_be_given(scene, dump):
     assert values(found, "MASTER_ADDR") == ["node7"] * 2
     assert values(found, "MASTER_PORT") == ["29511"] * 2
     (journal,) = scene.folder.glob("elastic_runs/latest/*/journal.jsonl")
-    assert '"master_port":29511' in journal.read_text()
+    assert '"master_addr":"node7","master_port":29511' in journal.read_text()
 
 
 @pytest.mark.parametrize(

@@ -626,6 +626,17 @@ def test_the_next_attempt(stage, launcher, scene):
         assert len(ends(events)) == 2
 
 
+def test_workers_are_not_started_while_others_run(stage, launcher, scene):
+    """Their ends would be told of the new ones; so a machine that forgets to stop them hears it."""
+    stage.start(SLEEPS, "exit 3")
+    scene.bell.wait()
+    assert stage.take("worker_exited").data["local_rank"] == 1
+    with pytest.raises(RuntimeError, match="while others still run"):
+        launcher.start(LaunchPlan(1, (stage.worker(0, "true"),)))
+    launcher.stop(0, "SIGTERM", 60)
+    assert ends(stage.until("workers_stopped")) == {0: (-15, True)}
+
+
 def test_close_ends_everything_at_once(stage, launcher, scene):
     before = _is_subreaper()
     stage.start(DEAF, DEAF + " &")

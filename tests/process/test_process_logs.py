@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import elastic_fsm
-from elastic_fsm.logs import Console
+from elastic_fsm.logs.console import Console
 
 pytestmark = pytest.mark.slow
 
@@ -97,6 +97,11 @@ def test_H4_prefix_and_ranks(scene, words, lines):
     expected = [f"{n}|{n}|default|0> out {n}" for n in (0, 1)] if lines is None else lines
     assert sorted(run.out.splitlines()) == expected
     assert [run.log(rank) for rank in (0, 1)] == ["out 0\n", "out 1\n"]
+
+
+def test_H4_the_prefix_is_the_agents_whatever_the_workers_are_told(scene):
+    words = ["logs.prefix='[{node_rank}] '", "spec.env.GROUP_RANK=77"]
+    assert scene.run(*words, "--", "sh", "-c", SPEAK).out == "[0] out 0\n"
 
 
 def test_H4_the_prefix_knows_the_host(scene):

@@ -14,6 +14,7 @@ from elastic_fsm.problems import BadInput
 from elastic_fsm.sources.base import Command
 from elastic_fsm.sources.commands import Commands
 from elastic_fsm.sources.exits import Exits
+from elastic_fsm.sources.output import Output
 from elastic_fsm.testing import Scenario
 
 
@@ -136,6 +137,17 @@ def test_what_a_command_leaves_behind_cannot_hold_its_output(shop):
     """A daemon of its own keeps the pipe open."""
     shop.run("sh", "-c", "setsid sleep 0.2 & echo up; exit 1")
     assert shop.next_event() == ended(1, last_line="up")
+
+
+def test_what_a_command_leaves_behind_cannot_keep_the_loop(shop, monkeypatch):
+    """It writes faster than anybody reads."""
+    blocks = iter([b"y\n" * 1000] * 100)
+    output = Output(shop.loop, shop.said.append)
+    output.is_held()
+    with monkeypatch.context() as patched:
+        patched.setattr("os.read", lambda descriptor, size: next(blocks))
+        output.close()
+    assert output.last_line == "y"
 
 
 def test_no_descriptor_is_left_open(shop):

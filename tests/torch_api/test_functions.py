@@ -7,14 +7,18 @@ import os
 import pickle
 import signal
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import function_workers as work
 import pytest
 
 from elastic_fsm.group import WorkerSpec
-from elastic_fsm.launchers.functions import check_function
+from elastic_fsm.launchers.base import WorkerPlan
+from elastic_fsm.launchers.functions import Outcome, check_function
 from elastic_fsm.launchers.plan import what_to_run
+from elastic_fsm.launchers.spawning import SpawnStarter
+from elastic_fsm.launchers.streams import Streams
 from elastic_fsm.logs.specs import DefaultLogsSpecs, Std
 from elastic_fsm.server.processes import start_processes
 
@@ -45,6 +49,18 @@ def run(tmp_path):
     yield start
     for context in contexts:
         context.close()
+
+
+def test_a_spawn_that_fails_leaves_nothing_open(monkeypatch, tmp_path):
+    made = []
+    monkeypatch.setattr(
+        "elastic_fsm.launchers.spawning.Outcome", lambda: made.append(Outcome()) or made[0]
+    )
+    plan = WorkerPlan(0, 0, (), {}, function=work.give, cwd=str(tmp_path / "nowhere"))
+    with ExitStack() as files, pytest.raises(OSError, match="nowhere"):
+        SpawnStarter().start(plan, dict(os.environ), Streams.of(plan, files))
+    with pytest.raises(ValueError, match="closed file"):
+        made[0].fileno()
 
 
 def test_values_come_back_by_rank(run, method):

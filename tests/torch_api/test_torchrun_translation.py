@@ -437,6 +437,8 @@ def test_config_from_args_refuses():
         mirror.config_from_args(mirror.parse_args(["--numa-binding=node", "t.py"]))
     with pytest.raises(ValueError, match="leave one"):
         mirror.config_from_args(mirror.parse_args(["-m", "--no-python", "t.py"]))
+    with pytest.raises(BadInput, match="'nobody'"):
+        mirror.config_from_args(mirror.parse_args(["--logs-specs", "nobody", "t.py"]))
     with pytest.raises(ValueError, match="--use-env"):
         legacy.launch(legacy.parse_args(["--no-python", "t.py"]))
 
