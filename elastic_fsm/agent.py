@@ -55,6 +55,10 @@ class Outputs(Protocol):
         """The last lines of a worker's standard error."""
         ...
 
+    def why_silent(self, attempt: int, local_rank: int) -> str:
+        """Why there are none, if the worker may have written some; else empty."""
+        ...
+
     def error_file(self, attempt: int, local_rank: int) -> str:
         """Path of a worker's error file; empty when it has none."""
         ...
@@ -231,14 +235,16 @@ class Agent(Engine):
                     attempt.failures[ended.global_rank] = self._failure(attempt.number, ended)
 
     def _failure(self, attempt: int, ended: WorkerExit) -> ProcessFailure:
+        tail = self.outputs.last_lines(attempt, ended.local_rank)
+        silent = "" if tail else self.outputs.why_silent(attempt, ended.local_rank)
         return ProcessFailure(
             local_rank=ended.local_rank,
             pid=ended.pid,
             exitcode=ended.exit_code,
             error_file=self.outputs.error_file(attempt, ended.local_rank),
             timestamp=ended.time,
-            reason=ended.reason,
-            stderr_tail=self.outputs.last_lines(attempt, ended.local_rank),
+            reason=ended.reason or silent,
+            stderr_tail=tail,
             exception=self.launcher.exceptions().get(ended.local_rank),
         )
 

@@ -23,18 +23,31 @@ __all__ = ["banner"]
 def banner(prepared: Prepared, folder: RunDir) -> str:
     """What is run, how much of it, by which rules, and where its files are."""
     spec, values = prepared.spec, prepared.values
-    grace = values["stop"]["grace"]
+    grace, signals = values["stop"]["grace"], values["stop"]["signals"]
     what = "journal" if values["logs"]["mode"] == "torchrun" else "logs"
     place = f"{what} in {shown(folder.node)}"
     text = (
         f"elastic_fsm {__version__}, run {prepared.run_id}: "
         f"{_size(spec.local_world_size, values['rendezvous'])}\n"
         f"policy: {counted(spec.max_restarts, 'restart')}; "
-        f"stop by {', '.join(values['stop']['signals'])}, "
+        f"stop by {', '.join(signals) or 'no signal'}, "
         f"{'no limit' if grace is None else f'{grace:g} s'} of grace; {place}"
     )
-    warnings = (warn_of_loopback(values["rendezvous"]), _warn_of_port(prepared))
+    rendezvous = values["rendezvous"]
+    warnings = (
+        warn_of_loopback(rendezvous),
+        _warn_of_options(rendezvous),
+        _warn_of_port(prepared),
+    )
     return printable("\n".join([text, *(f"warning: {each}" for each in warnings if each)]))
+
+
+def _warn_of_options(rendezvous: Mapping[str, Any]) -> str:
+    if not rendezvous["options"]:
+        return ""
+    from elastic_fsm.rendezvous.options import warn_of_options  # few runs have any
+
+    return warn_of_options(rendezvous["name"], rendezvous["options"])
 
 
 def _warn_of_port(prepared: Prepared) -> str:

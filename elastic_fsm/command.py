@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.launchers.choice import is_found
-from elastic_fsm.problems import Problem, closest, listed
+from elastic_fsm.problems import Problem, closest, did_you_mean, listed
 from elastic_fsm.shebang import fault_of_first_line, fault_of_place, is_program
 
 if TYPE_CHECKING:
@@ -134,9 +135,59 @@ def _check_module(name: str, spec: Mapping[str, Any]) -> Iterator[Problem]:
     if os.environ.get("PYTHON_EXEC") or "PYTHONPATH" in spec["env"]:
         return  # another interpreter, or another path, than ours
     # The interpreter of `-m` searches the workers' current folder, which ours need not.
-    if not is_found(name, spec["cwd"] or "."):
+    folder = spec["cwd"] or "."
+    if os.sep in name:
+        what = f"{name!r} is a path, and no module's name"
+        fix = "write it with dots, as in -m pkg.train, or leave -m out to run a file"
+        yield Problem(what, path="spec.entrypoint", fix=fix)
+    elif not is_found(name, folder):
         what = f"no module named {name.partition('.')[0]!r} for {sys.executable}"
         yield Problem(what, path="spec.entrypoint")
+    else:
+        yield from _check_parts(name, Path(folder).absolute())
+
+
+def _check_parts(name: str, here: Path) -> Iterator[Problem]:
+    """A module below ``here``, the workers' folder, down to its file; nothing is imported.
+
+    A package without ``__init__`` has no ``origin``, and may lie in several places. An installed
+    one may look for its parts where only itself knows, and is left to that.
+    """
+    top, *rest = name.split(".")
+    found = PathFinder.find_spec(top, [str(here), *sys.path])
+    if found is None or (found.origin and Path(found.origin).parent not in (here, here / top)):
+        return
+    package = top
+    for part in rest:
+        folders = list(found.submodule_search_locations or ())
+        found = PathFinder.find_spec(part, folders)  # its whole name would ask for the parents
+        if found is None:
+            yield _no_part(name, package, part, folders)
+            return
+        package = f"{package}.{part}"
+    if found.submodule_search_locations is not None:
+        yield from _check_package(name, list(found.submodule_search_locations))
+
+
+def _no_part(name: str, package: str, part: str, folders: list[str]) -> Problem:
+    fix = did_you_mean(part, _modules_in(folders))
+    if name.endswith(".py"):
+        fix = f"a module is named without .py: -m {name.removesuffix('.py')}"
+    return Problem(f"no module {part!r} in {package!r}", path="spec.entrypoint", fix=fix)
+
+
+def _check_package(name: str, folders: list[str]) -> Iterator[Problem]:
+    if PathFinder.find_spec("__main__", folders) is None:
+        inside = [f"{name}.{module}" for module in _modules_in(folders)]
+        what = f"{name!r} is a package without a module __main__, which is what would be run"
+        fix = f"name a module in it: {listed(inside)}" if inside else "name a module"
+        yield Problem(what, path="spec.entrypoint", fix=fix)
+
+
+def _modules_in(folders: list[str]) -> list[str]:
+    from pkgutil import iter_modules  # only a mistake needs it
+
+    return [module.name for module in iter_modules(folders)]
 
 
 def _check_interpreter(spec: Mapping[str, Any]) -> Iterator[Problem]:

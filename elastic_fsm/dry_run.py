@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from elastic_fsm.config.masking import mask_env
+from elastic_fsm.config.masking import hide, mask_env
 from elastic_fsm.preparing import preview
 from elastic_fsm.rendezvous.choice import is_standalone, nodes_in_words
 
@@ -32,20 +32,21 @@ def describe(prepared: Prepared) -> str:
     if not is_standalone(rendezvous):
         nodes = nodes_in_words(rendezvous)
         lines.append(f"{nodes} agree on ranks and addresses; shown is one that is alone")
+    secrets = prepared.composed.secrets
     for worker in preview(prepared).workers:
-        lines += ["", *_worker(worker)]
-    return "\n".join(lines) + "\n"
+        lines += ["", *_worker(worker, secrets)]
+    return str(hide("\n".join(lines), secrets)) + "\n"  # a path may hold one, too
 
 
-def _worker(worker: WorkerPlan) -> Iterator[str]:
+def _worker(worker: WorkerPlan, secrets: tuple[str, ...]) -> Iterator[str]:
     yield f"rank {worker.global_rank} (local rank {worker.local_rank}):"
-    yield f"  command  {shlex.join(worker.argv)}"
+    yield f"  command  {shlex.join(hide(list(worker.argv), secrets))}"
     if worker.cwd:
         yield f"  cwd      {worker.cwd}"
     yield f"  stdin    {'of the agent' if worker.stdin else 'none'}"
     yield f"  stdout   {worker.stdout or 'of the agent'}"
     yield f"  stderr   {worker.stderr or 'of the agent'}"
     yield f"  errors   {worker.error_file or 'none'}"
-    for name, value in sorted(mask_env(worker.env).items()):
+    for name, value in sorted(mask_env(worker.env, secrets).items()):
         if (name, value) != ("MASTER_PORT", "0"):
             yield f"  {name}={shlex.quote(value)}"

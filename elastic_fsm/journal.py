@@ -33,7 +33,8 @@ __all__ = ["FORMAT", "Journal", "describe_step"]
 class Journal:
     """Appends records to a file; with no path it only numbers them.
 
-    Of the files that were full, the first and the last ``keep`` stay.
+    Of the files that were full, the first and the last ``keep`` stay. ``masked_texts`` are what
+    to write of actions with a secret in their parameters, by what ``describe_step`` says of them.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class Journal:
         *,
         max_bytes: int = 8 * 1024 * 1024,
         keep: int = 4,
+        masked_texts: Mapping[str, str] | None = None,
     ) -> None:
         self._path = path
         self._warn = warn
         self._max_bytes = max_bytes
         self._keep = keep
+        self._masked_texts = masked_texts or {}
         self._file: IO[bytes] | None = None
         self._size = 0
         self._part = 0
@@ -65,6 +68,8 @@ class Journal:
     def write(self, record: Mapping[str, Any]) -> None:
         """One event's line; gives it the next number, from 1."""
         numbered = {"seq": self._tally.seq + 1, **record}
+        if self._masked_texts and "actions" in record:
+            numbered["actions"] = [self._masked_texts.get(t, t) for t in record["actions"]]
         self._tally.add(numbered)
         self._append(numbered)
         if self._size >= self._max_bytes and self._file is not None:
@@ -86,10 +91,9 @@ class Journal:
 
     def _put(self, line: bytes) -> None:
         assert self._file is not None
-        written = self._file.write(line)
-        if written != len(line):
-            raise OSError(f"only {written} of {len(line)} bytes were written")
-        self._size += written
+        self._size += len(line)
+        while line:  # where there was room for a part only, the rest tells what is wrong
+            line = line[self._file.write(line) :]
 
     def _rotate(self) -> None:
         """Go on in a new file. It is read as the newest from its first line on."""

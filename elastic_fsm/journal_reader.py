@@ -14,6 +14,7 @@ Lines are numbered, so where some were taken out, doubled or moved that is seen:
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -191,8 +192,12 @@ def node_folders(run: Path) -> list[Path]:
 
 
 def has_journal(folder: Path) -> bool:
-    """Whether a folder is that of a node; an agent may have died between two files."""
-    return (folder / _CURRENT).is_file() or (folder / "journal-0.jsonl").is_file()
+    """Whether a folder is that of a node; an agent may have died between two files.
+
+    Of one that may not be entered nobody knows: it is none, and hides nothing of the others.
+    """
+    names = (_CURRENT, "journal-0.jsonl")
+    return any(os.path.isfile(folder / name) for name in names)  # Path.is_file would raise
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from elastic_fsm.logs.files import last_lines
+from elastic_fsm.logs.files import last_lines, why_nothing_is_kept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,6 +94,11 @@ class WorkerOutputs:
             return []
         lines = last_lines(folder / "stderr.log", self._logs["tail_lines"])
         return [line[:_LONGEST_LINE] for line in lines]
+
+    def why_silent(self, attempt: int, local_rank: int) -> str:
+        """See :meth:`Outputs.why_silent`."""
+        folder = self._planner.worker_dir(attempt, local_rank)
+        return why_nothing_is_kept(folder) if folder else ""
 
     def error_file(self, attempt: int, local_rank: int) -> str:
         """Path of a worker's error file; empty when there is none."""

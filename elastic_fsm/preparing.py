@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elastic_fsm.command import check_command
+from elastic_fsm.descriptors import check_descriptors
 from elastic_fsm.devices import workers_for_auto
 from elastic_fsm.group import WorkerGroup, WorkerSpec
 from elastic_fsm.launchers.choice import check_launcher
@@ -92,19 +93,23 @@ def prepare(
     Plug-ins are looked for in ``plugin_folders`` and the current one, too. Raises
     :class:`BadInput` with all problems found.
     """
-    values = composed.values
     problems: list[Problem] = []
+    if command:
+        problems += _said_twice(composed, place)
+        composed = composed.with_command(command, module=module)
+    values = composed.values
     machine: Machine | None = None
     try:
         registry = rules_for(values["plugins"], plugin_folders)
         machine = load_machine(values["machine"], registry, values)
     except BadInput as error:
         problems += map(composed.locate, error.problems)
-    spec_values = _spec_values(values["spec"], values["logs"], command, module=module)
+    spec_values = _spec_values(values["spec"], values["logs"])
     typed = place if command or not spec_values["entrypoint"] else ""
     problems += (_placed(composed, p, typed) for p in check_command(spec_values))
-    problems += _said_twice(composed, place) if command else []
     problems += map(composed.locate, _check_groups(values))
+    descriptors = check_descriptors(values["logs"], spec_values["local_world_size"])
+    problems += map(composed.locate, descriptors)
     launcher = check_launcher(values["launcher"], spec_values)
     problems += (_placed(composed, p, typed) for p in launcher)
     if machine is not None:
@@ -137,16 +142,12 @@ def _spec(composed: Composed, values: Mapping[str, Any]) -> WorkerSpec:
         raise BadInput([composed.locate(problem)]) from error
 
 
-def _spec_values(
-    spec: Mapping[str, Any], logs: Mapping[str, Any], command: Sequence[str], *, module: bool
-) -> dict[str, Any]:
+def _spec_values(spec: Mapping[str, Any], logs: Mapping[str, Any]) -> dict[str, Any]:
     values = {
         **spec,
         "duplicate_stdout_filters": logs["stdout_filters"],
         "duplicate_stderr_filters": logs["stderr_filters"],
     }
-    if command:
-        values |= {"entrypoint": command[0], "args": list(command[1:]), "module": module}
     if values["local_world_size"] == "auto":
         values["local_world_size"] = workers_for_auto()
     return values

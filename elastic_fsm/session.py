@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.agent import Agent
 from elastic_fsm.banner import banner
+from elastic_fsm.config.masking import masked_texts
 from elastic_fsm.config.paths import shown
 from elastic_fsm.group import WorkerGroup, WorkerState
 from elastic_fsm.history import FailedCommands
@@ -137,7 +138,8 @@ class Session:
 
     def _agent(self, runtime: Runtime) -> Agent:
         prepared, loop, launcher = self.prepared, runtime.loop, runtime.launcher
-        journal = Journal(self.folder.journal, self.console.say)
+        texts = masked_texts(prepared.machine.rules.actions, prepared.composed.secrets)
+        journal = Journal(self.folder.journal, self.console.say, masked_texts=texts)
         journal.header(_header(prepared))
         group = WorkerGroup(prepared.spec)
         agent = Agent(

@@ -26,7 +26,7 @@ _TOO_MANY = (
     "name a program that is no script in the first line"
 )
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# Where nobody may look, these names still tell what is inside.
+# These names tell what is inside where nobody may look, and no system is told to run it otherwise.
 _SHELL_SCRIPTS = (".sh", ".bash", ".zsh", ".ksh")
 
 
@@ -72,7 +72,7 @@ def _fault(program: Path, folder: Path, env: Mapping[str, str], scripts: int) ->
         return _fault_of_words(words, folder, env, scripts)
     if head.startswith(_BYTE_ORDER_MARK + b"#!") and _is_of_no_kind(program):
         return "begins with a byte order mark, so that nothing sees its first line; save it without"
-    if _is_text(head) and _none_is_registered():
+    if _is_text(head) and _is_of_no_kind(program, head):
         return "does not say what runs it; write it into the first line, as in #!/bin/sh"
     return ""
 
@@ -129,9 +129,11 @@ def _is_text(head: bytes) -> bool:
     return not head.strip(bytes(range(32, 127)) + b"\t\r\n")
 
 
-def _is_of_no_kind(program: Path) -> bool:
-    """Whether no end of a name can tell Linux how to run it."""
-    return not program.suffix or _none_is_registered()
+def _is_of_no_kind(program: Path, head: bytes = b"") -> bool:
+    """Whether Linux cannot have been told how to run it, by the end of its name or by ``head``, the
+    first bytes that may tell."""
+    is_shell_script = program.suffix in _SHELL_SCRIPTS
+    return is_shell_script or not (head or program.suffix) or _none_is_registered()
 
 
 def _none_is_registered() -> bool:

@@ -39,6 +39,8 @@ _ABOVE_ZERO = ("spec.monitor_interval",)
 # A wait that must end; at the others, null stands for "never" or "no limit".
 _FINITE = {"restart.delay", "stop.window"}
 _POSITIVE = {"stop.kill_timeout"}
+_SHAPE: dict[str, type] = {"list": list, "dict": dict}
+_ENTRY: dict[str, type] = {"list[int]": int, "list[str]": str}
 _LONGEST_NAME = 255
 _MOST_WORKERS = 2**22  # Linux has no more process numbers
 # What moves a cursor or ends a line; NUL is refused everywhere.
@@ -64,20 +66,34 @@ def check(values: dict[str, Any]) -> list[Problem]:
 
 
 def shapes(values: dict[str, Any]) -> list[Problem]:
-    """Lists and mappings that a reference replaced by something else: OmegaConf lets it pass."""
-    found = []
-    for path, kind in field_types().items():
-        value = _get(values, path)
-        wanted, _, inner = kind.partition("[")
-        if wanted not in ("list", "dict") or (value is None and "None" in kind):
-            continue
-        fits = isinstance(value, list if wanted == "list" else dict)
-        if fits and inner.startswith("int]"):
-            fits = all(isinstance(entry, int) for entry in value)
-        if not fits:
-            fix = f"it takes {expected(path)}"
-            found.append(Problem(f"{_shown(value)} does not fit", path=path, fix=fix))
-    return found
+    """Lists and mappings with something else in their place, or in that of an entry: OmegaConf
+    lets pass what a reference leads to, and any list or mapping as an entry of a list."""
+    return [
+        Problem(f"{shown} does not fit", path=at, fix=f"it takes {expected(at)}")
+        for path, kind in field_types().items()
+        for at, shown in _misfits(path, kind, _get(values, path))
+    ]
+
+
+def _misfits(path: str, kind: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Path and text of each value that is not of its ``kind``."""
+    wanted = kind.partition("[")[0]
+    if wanted not in _SHAPE or (value is None and "None" in kind):
+        return
+    fits = isinstance(value, _SHAPE[wanted])
+    if not fits:
+        yield path, _shown(value)
+    elif isinstance(value, list):
+        one = _ENTRY.get(kind.removesuffix(" | None"), object)
+        yield from (
+            (f"{path}.{number}", cut(entry))
+            for number, entry in enumerate(value)
+            if not isinstance(entry, one)
+        )
+    elif path == "spec.worker_env":
+        for rank, env in value.items():
+            if not isinstance(rank, int) or not isinstance(env, dict):
+                yield dotted(path, rank), cut(env)
 
 
 def fill_in(values: dict[str, Any], path: str) -> None:

@@ -6,12 +6,15 @@ from dataclasses import fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from elastic_fsm.config.masking import MASK, hide, is_secret, mask
+from elastic_fsm.config.masking import MASK, hide, secrets_of
 from elastic_fsm.config.schema import RunConfig
+from elastic_fsm.config.tree import leaves
 from elastic_fsm.list_form import place_in_lists
 from elastic_fsm.problems import COMMAND_LINE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from elastic_fsm.config.layers import Layers
     from elastic_fsm.problems import Problem
 
@@ -23,15 +26,23 @@ class Composed:
     """One resolved and checked run.
 
     ``values`` is a plain nested dict: references resolved, durations in seconds, signals by
-    their full names. It shares nothing with Hydra's objects.
+    their full names. It shares nothing with Hydra's objects. ``secrets`` are texts to be hidden
+    in whatever is shown or saved of the run.
     """
 
     def __init__(
         self, values: dict[str, Any], *, layers: Layers, secrets: tuple[str, ...] = ()
     ) -> None:
         self.values = values
+        self.secrets = secrets
         self._layers = layers
-        self._secrets = secrets
+
+    def with_command(self, command: Sequence[str], *, module: bool) -> Composed:
+        """The same run with a command that was typed at the end of the line, word for word."""
+        typed = {"entrypoint": command[0], "args": list(command[1:]), "module": module}
+        values = self.values | {"spec": self.values["spec"] | typed}
+        secrets = secrets_of(list(command), known=self.secrets)
+        return Composed(values, layers=self._layers, secrets=secrets)
 
     @cached_property
     def config(self) -> RunConfig:
@@ -68,7 +79,8 @@ class Composed:
 
     def masked(self) -> dict[str, Any]:
         """A copy of ``values`` with secrets hidden, to show or save."""
-        return mask(self.values, self._secrets)
+        masked: dict[str, Any] = hide(self.values, self.secrets)
+        return masked
 
     def to_yaml(self, *, origin: bool = False) -> str:
         """The masked values as YAML; with ``origin`` each with the place it came from."""
@@ -77,11 +89,17 @@ class Composed:
         return to_yaml(self.masked(), self._masked_origin if origin else None)
 
     def _masked_origin(self, path: str) -> str:
-        """A word of the command line may hold a secret itself."""
-        where = hide(self.origin(path), self._secrets)
-        named, equals, _ = where.partition("=")
-        secret = where.startswith(COMMAND_LINE) and is_secret(path.rpartition(".")[2])
-        return f"{named}={MASK}" if equals and secret else where
+        where = self.origin(path)
+        if where in self._secret_words:
+            return f"{where.partition('=')[0]}={MASK}"
+        return str(hide(where, self.secrets))
+
+    @cached_property
+    def _secret_words(self) -> set[str]:
+        """Words of the command line that set something secret, and so hold it themselves."""
+        pairs = zip(leaves(self.values), leaves(self.masked()), strict=True)
+        hidden = (".".join(map(str, path)) for (path, plain), (_, shown) in pairs if plain != shown)
+        return {where for where in map(self.origin, hidden) if where.startswith(COMMAND_LINE)}
 
 
 def _short(where: str, path: str) -> str:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from elastic_fsm.config.checks import check, fill_in, shapes
 from elastic_fsm.config.composed import Composed
+from elastic_fsm.config.failures import UNFIT, reason
 from elastic_fsm.config.hints import GROUPS
 from elastic_fsm.config.layers import Layers
 from elastic_fsm.config.masking import secrets_of
@@ -107,18 +107,25 @@ def _without_machinery(given: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _as_node(config: Any) -> DictConfig:
-    if isinstance(config, DictConfig):
+    if isinstance(config, DictConfig) and isinstance(config._value(), dict):
         return config
-    if not isinstance(config, Mapping) and not is_dataclass(config):
-        what = f"cannot use a {type(config).__name__} as configuration"
+    if isinstance(config, DictConfig) or not (isinstance(config, Mapping) or is_dataclass(config)):
+        content = f" of {config._value()!r}" if isinstance(config, DictConfig) else ""
+        what = f"cannot use a {type(config).__name__}{content} as configuration"
         raise BadInput.of(what, fix=_TAKES)
     try:
         if is_dataclass(config):
             return cast("DictConfig", OmegaConf.structured(config))
         return OmegaConf.create(dict(config))
-    except (OmegaConfBaseException, TypeError) as error:
-        what = f"cannot use this configuration: {str(error).partition(chr(10))[0]}"
-        raise BadInput.of(what, fix=_TAKES) from None
+    except (*UNFIT, TypeError) as error:
+        what, path = f"cannot use this configuration: {reason(error)}", _key_of(error)
+        fix = "give numbers, text, lists and mappings, as RunConfig has them" if path else _TAKES
+        raise BadInput.of(what, path=path, where=PROGRAM, fix=fix) from None
+
+
+def _key_of(error: Exception) -> str:
+    """The dotted path of which OmegaConf speaks, if it says one."""
+    return getattr(error, "full_key", None) or ""
 
 
 def _finish(layers: Layers) -> Composed:

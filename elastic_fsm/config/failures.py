@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
+    GrammarParseError,
     InterpolationKeyError,
     InterpolationResolutionError,
     InterpolationValidationError,
@@ -30,14 +31,21 @@ if TYPE_CHECKING:
     from elastic_fsm.config.tree import Path
 
 __all__ = [
+    "UNFIT",
     "WHOLE_LIST",
-    "dotted_problem",
+    "leaf_problem",
     "machine_problem",
     "merge_problem",
+    "no_machine",
     "override_problem",
+    "package_problem",
     "reason",
     "resolve_problem",
 ]
+
+UNFIT = (OmegaConfBaseException, OverflowError)
+"""What OmegaConf raises for a value that does not fit; the latter for a whole number, in the place
+of a float, that is larger than any."""
 
 _LONG = 160  # a message may hold a whole dumped configuration
 # How OmegaConf quotes the reference that it followed, and how it tells of one without an end.
@@ -46,11 +54,23 @@ _CIRCLE = re.compile(r"(Recursive interpolation|Interpolation to parent node) de
 WHOLE_LIST = "give the whole list, as key=[a, b]"
 
 
+def leaf_problem(error: Exception, path: Path, value: Any, *, where: str = "") -> Problem:
+    """A value of a file, a program or a mapping on the command line; see also merge_problem."""
+    of_rank = path[:2] == ("spec", "worker_env") and len(path) > 2
+    if of_rank and not isinstance(path[2], int):
+        return _rank_problem(path[2])
+    if any("." in str(key) for key in path):
+        return _dotted_problem(path)
+    return merge_problem(error, ".".join(map(str, path)), value, where=where)
+
+
 def merge_problem(error: Exception, path: str, value: Any, *, where: str = "") -> Problem:
     """A value that does not fit, or a key that is not there."""
     if isinstance(error, ConfigKeyError | ConfigAttributeError) and not is_known(path):
         text = str(decode(value)) if isinstance(value, str | int | float) else ""
         return unknown_key(path, value=text, where=where)
+    if isinstance(error, GrammarParseError):
+        return _no_reference(path, where)
     parts = path.split(".")
     for head in (".".join(parts[:depth]) for depth in range(1, len(parts))):
         if takes_no_mapping(head):
@@ -67,7 +87,32 @@ def merge_problem(error: Exception, path: str, value: Any, *, where: str = "") -
     return Problem(f"{shown} does not fit", path=path, where=where, fix=f"it takes {fitting}")
 
 
-def dotted_problem(path: Path) -> Problem:
+def package_problem(package: str, where: str) -> Problem:
+    """A file whose keys would stand in a place that there is not: in its own group's name."""
+    what = f"its keys stand under {package!r}, and there is no such key"
+    fix = "to set values of the whole run, begin the file with  # @package _global_"
+    return Problem(what, where=where, fix=fix)
+
+
+def no_machine(where: str) -> Problem:
+    """The lists of defaults, of which the first is the job file's, end with no machine at all."""
+    fix = "name one:  defaults: [{machine: elastic}]"
+    return Problem("is not chosen: its entry is empty", path="machine", where=where, fix=fix)
+
+
+def _rank_problem(rank: object) -> Problem:
+    """A key of ``spec.worker_env`` that is no number."""
+    fix = "give the worker's number, as in {0: {NAME: text}}"
+    return Problem(f"{cut(rank)} is no local rank", path=f"spec.worker_env.{rank}", fix=fix)
+
+
+def _no_reference(path: str, where: str = "") -> Problem:
+    """``${..}``: what OmegaConf's grammar says of it names the parts of the grammar."""
+    fix = r"a reference is written as ${spec.role}, the characters themselves as \${"
+    return Problem("holds a reference that cannot be read", path=path, where=where, fix=fix)
+
+
+def _dotted_problem(path: Path) -> Problem:
     """``spec.max_restarts: 2`` in a file: right on a command line, one strange key in YAML."""
     *above, last = ".".join(map(str, path)).split(".")
     written = "".join(f"{{{key}: " if depth else f"{key}: " for depth, key in enumerate(above))
@@ -110,8 +155,10 @@ def machine_problem(error: LookupError, override: Override, place: str) -> Probl
     return Problem(f"there is no {name!r} to remove", path=key, where=COMMAND_LINE, fix=fix)
 
 
-def resolve_problem(error: OmegaConfBaseException, path: str) -> Problem:
+def resolve_problem(error: Exception, path: str) -> Problem:
     """A value that cannot be worked out: ``???``, or a reference to nothing."""
+    if isinstance(error, GrammarParseError):
+        return _no_reference(path)
     if isinstance(error, MissingMandatoryValue):
         return Problem("has no value", path=path, fix=f"give it one: {path}=…")
     if isinstance(error, InterpolationKeyError):
@@ -119,10 +166,9 @@ def resolve_problem(error: OmegaConfBaseException, path: str) -> Problem:
         return Problem(reason(error), path=path, fix=fix)
     if isinstance(error, UnsupportedInterpolationType):
         return Problem(reason(error), path=path, fix="known: ${oc.env:NAME}, ${now:%Y-%m-%d}")
-    above, _, last = path.rpartition(".")
-    fitting = expected(above if last.isdecimal() else path)  # of an entry, what its list takes
+    fitting = expected(path)
     fix = f"it takes {fitting}" if fitting else "give it a value"
-    if isinstance(error, InterpolationValidationError):
+    if isinstance(error, InterpolationValidationError | OverflowError):
         reference = _REFERENCE.search(str(error))
         named = f"{reference[0]} leads" if reference else "the reference leads"
         return Problem(f"{named} to what does not fit", path=path, fix=fix)
@@ -133,7 +179,8 @@ def resolve_problem(error: OmegaConfBaseException, path: str) -> Problem:
 
 
 def reason(error: Exception) -> str:
-    """The first line of a message of OmegaConf's, without the names of its classes."""
-    first = str(error).strip().partition("\n")[0]
+    """The first line of a message of OmegaConf's or Hydra's, without the names of its classes."""
+    first = str(error).strip().partition("\n")[0] or type(error).__name__
     short = first.rpartition(" raised while resolving interpolation: ")[2] or first
+    short = short.replace("ListConfig", "list").replace("DictConfig", "mapping")
     return short if len(short) <= _LONG else f"{short[:_LONG]}…"

@@ -11,6 +11,7 @@ __all__ = [
     "GROUPS",
     "expected",
     "is_known",
+    "is_utf8",
     "quoted_override",
     "takes_no_mapping",
     "torchrun_hint",
@@ -131,6 +132,12 @@ def _near(word: str, known: list[str], cutoff: float) -> list[str]:
     return difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
 
 
+# What is no list or mapping of plain values.
+_SUCH_AS = {
+    "spec.args": "a list, such as [--lr, 1e-3]",
+    "spec.env": "a mapping, such as {NAME: text}",
+    "spec.worker_env": "a mapping, such as {0: {NAME: text}}",
+}
 _EXPECTED = {
     "int": "a whole number",
     "float": "a number",
@@ -144,15 +151,38 @@ _EXPECTED = {
 
 def expected(key: str) -> str:
     """In words, what a key takes."""
+    above, _, last = key.rpartition(".")
+    if above == "spec.worker_env":
+        return _SUCH_AS["spec.env"]
+    if last.isdecimal():  # of an entry, what its list takes
+        return expected(above)
+    if key in _SUCH_AS:
+        return _SUCH_AS[key]
     kind = field_types().get(key, "Any")
     words = _EXPECTED.get(kind.partition("[")[0].partition(" ")[0], "")
     if kind.startswith("list[int]"):
         words = "a list of whole numbers, such as [0, 1]"
+    if kind.startswith("list[str]"):
+        words = "a list of texts, such as [a, b]"
     return f"{words} or null" if "None" in kind else words
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a word of the command line was UTF-8; Python keeps other bytes as surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def quoted_override(key: str, value: str) -> str:
-    """The word to type so that ``value`` reaches ``key`` as it is, quoted for Hydra and shell."""
+    """The word to type so that ``value`` reaches ``key`` as it is, quoted for Hydra and shell.
+
+    Bytes that are not UTF-8 cannot be shown, and Hydra takes them between its quotes; in the place
+    of such a value stands ``…``.
+    """
     from hydra.core.override_parser.types import Quote, QuotedString
 
+    value = value if is_utf8(value) else "…"
     return shlex.quote(f"{key}={QuotedString(value, Quote.double).with_quotes()}")

@@ -12,7 +12,6 @@ OmegaConf to check, and its five hundred nodes would cost more than all the rest
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,24 +19,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.defaults_list import create_defaults_list
 from hydra.core.utils import setup_globals
-from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
+from hydra.errors import ConfigCompositionException, HydraException
 from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 from packaging.version import Version
 
+from elastic_fsm.config.defaults_failures import defaults_problem
 from elastic_fsm.config.failures import (
+    UNFIT,
     WHOLE_LIST,
-    dotted_problem,
+    leaf_problem,
     machine_problem,
     merge_problem,
+    no_machine,
     override_problem,
-    reason,
+    package_problem,
+    resolve_problem,
 )
-from elastic_fsm.config.hints import takes_no_mapping
-from elastic_fsm.config.sources import JOB, SCHEMA, options, repository, source_of, structured
+from elastic_fsm.config.hints import is_known, takes_no_mapping
+from elastic_fsm.config.sources import JOB, SCHEMA, repository, source_of, structured
 from elastic_fsm.config.tree import index, leaves, merge, nested, put, remove
-from elastic_fsm.config.words import CommandLine, TextWord, no_option
+from elastic_fsm.config.words import CommandLine, TextWord
 from elastic_fsm.list_form import place_in_lists
 from elastic_fsm.problems import COMMAND_LINE, BadInput, Problem
 
@@ -91,6 +94,8 @@ class Layers:
                 raise BadInput(line.problems)
             layers = cls(structured(), overrides=line.overrides, texts=line.texts)
             layers._compose(repo, "run" if job is None else JOB)
+            if not layers.machine:  # an entry without a name takes ours away
+                layers.problems.append(no_machine(source_of(repo, JOB).file_of(JOB)[1]))
             layers._merge_program(program or {})
             layers._apply_words()
         return layers
@@ -100,16 +105,8 @@ class Layers:
         choices = [override for override, _ in self.overrides]
         try:
             found = create_defaults_list(repo, primary, choices, False, False)
-        except MissingConfigException as error:
-            raise BadInput([_missing_file(error, repo)]) from None
-        except RecursionError:
-            where = source_of(repo, primary).file_of(primary)[1]
-            fix = "a file must not name itself, nor one that names it"
-            raise BadInput.of("goes in circles", path="defaults", where=where, fix=fix) from None
-        except (HydraException, ValueError, AssertionError) as error:
-            where = source_of(repo, primary).file_of(primary)[1]
-            what = _first_line(error).replace(JOB, where)
-            raise BadInput.of(what, path="defaults", where=where, fix="see the defaults") from None
+        except (HydraException, ValueError, AssertionError, RecursionError) as error:
+            raise BadInput([defaults_problem(error, repo, primary, choices)]) from None
         values = {id(override) for override in found.config_overrides}
         self.overrides = [pair for pair in self.overrides if id(pair[0]) in values]
         with flag_override(self.config, "no_deepcopy_set_nodes", True):
@@ -123,22 +120,34 @@ class Layers:
         source = source_of(repo, path)
         self.files.append(FileLayer(*source.file_of(path), package))
         keys = tuple(part for part in package.split(".") if part not in ("", "_global_"))
+        if not source.values[path]:
+            return  # only a list of defaults
+        if keys and keys[0] != "machine" and not is_known(".".join(keys)):
+            self.problems.append(package_problem(package, self.files[-1].name))
+            return
         self._merge(nested(keys, source.values[path]))
 
     def _merge(self, data: Mapping[str, Any]) -> None:
         """Merge; what does not fit is merged again value by value, to name each that is wrong."""
-        machine = data.get("machine")
-        if isinstance(machine, dict):
-            merge(self.machine, machine)
+        data = _with_ranks(data)
+        if "machine" in data:
+            self._merge_machine(data["machine"])
             data = {key: value for key, value in data.items() if key != "machine"}
         try:
             self.config.merge_with(data)
-        except OmegaConfBaseException:
+        except UNFIT:
             for path, value in leaves(data):
                 self._merge_leaf(path, value)
         for path, value in leaves(data):
             if value == "???":
                 self._set_missing(".".join(map(str, path)))
+
+    def _merge_machine(self, machine: Any) -> None:
+        """A reference in the place of a machine is refused: nobody would follow it."""
+        if isinstance(machine, dict):
+            merge(self.machine, machine)
+        else:
+            self.problems.append(merge_problem(TypeError(), "machine", machine))
 
     def _set_missing(self, path: str) -> None:
         """A merge passes over ``???``, but whoever wrote it wants to be asked for a value."""
@@ -148,12 +157,8 @@ class Layers:
     def _merge_leaf(self, path: tuple[str | int, ...], value: Any, where: str = "") -> None:
         try:
             self.config.merge_with(nested(path, value))
-        except OmegaConfBaseException as error:
-            if any("." in str(key) for key in path):
-                self.problems.append(dotted_problem(path))
-            else:
-                key = ".".join(map(str, path))
-                self.problems.append(merge_problem(error, key, value, where=where))
+        except UNFIT as error:
+            self.problems.append(leaf_problem(error, path, value, where=where))
 
     def _merge_program(self, program: Mapping[str, Any]) -> None:
         self.program = program
@@ -172,8 +177,8 @@ class Layers:
         """Hand the machine to OmegaConf after all, for it to follow the references in there."""
         try:
             self.config.machine = self.machine
-        except OmegaConfBaseException as error:
-            self.problems.append(Problem(reason(error), path="machine", fix="see its ${…}"))
+        except UNFIT as error:
+            self.problems.append(resolve_problem(error, "machine"))
 
     def _apply_words(self) -> None:
         OmegaConf.set_struct(self.config, True)
@@ -185,8 +190,9 @@ class Layers:
         for text in self.texts:
             if text.path[:2] == ("spec", "args") and len(text.path) == 3:
                 self._set_argument(str(text.path[2]), text.value)
-            else:
-                self._merge_leaf(text.path, text.value)
+                continue
+            for path, value in leaves(_with_ranks(nested(text.path, text.value))):
+                self._merge_leaf(path, value)
 
     def _set_argument(self, name: str, value: str) -> None:
         args, number = self.config.spec.args, index(name)
@@ -201,7 +207,7 @@ class Layers:
     def _change(self, override: Override) -> None:
         try:
             ConfigLoaderImpl._apply_overrides_to_config([override], self.config)
-        except (ConfigCompositionException, OmegaConfBaseException) as error:
+        except (ConfigCompositionException, *UNFIT) as error:
             key, value = override.key_or_group, override.value()
             if not isinstance(value, dict) or takes_no_mapping(key):
                 self.problems.append(override_problem(error, override))
@@ -238,31 +244,15 @@ def _version_base() -> Iterator[None]:
         base.version_base = before
 
 
-def _missing_file(error: MissingConfigException, repo: CachingConfigRepository) -> Problem:
-    """A name in some defaults list that no file has."""
-    missing = error.missing_cfg_file or ""
-    group, _, name = missing.rpartition("/")
-    where = _line_naming(name, error, repo)
-    if group and repo.group_exists(group):
-        return no_option(group, name, options(repo, group), where=where)
-    what = f"there is no file called {missing}.yaml"
-    fix = "files are looked for beside the job file"
-    return Problem(what, path="defaults", where=where, fix=fix)
+def _with_ranks(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Local ranks are numbers, also where they had to be written as text: in JSON, for one."""
+    spec = data.get("spec")
+    if not isinstance(spec, dict) or not isinstance(ranks := spec.get("worker_env"), dict):
+        return data
+    numbered = {_number(rank): env for rank, env in ranks.items()}
+    return {**data, "spec": {**spec, "worker_env": numbered}}
 
 
-def _line_naming(name: str, error: MissingConfigException, repo: CachingConfigRepository) -> str:
-    """``file:line`` of the entry; Hydra says only in which of its names it stood."""
-    parent = re.match(r"In '(.+?)': ", str(error))
-    # A choice made in the job file overrides the entry of ours, so Hydra names that one.
-    for asking in ([parent[1]] if parent else []) + [JOB]:
-        if not repo.config_exists(asking):
-            continue
-        path, shown = source_of(repo, asking).file_of(asking)
-        for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
-            if name in line:
-                return f"{shown}:{number}"
-    return ""
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+def _number(rank: object) -> object:
+    number = index(rank) if isinstance(rank, str) else None
+    return rank if number is None else number

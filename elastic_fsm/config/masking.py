@@ -1,20 +1,24 @@
 """Hides secrets before a configuration is shown or saved.
 
 A run's configuration ends up in terminals, tickets and the run's folder. What counts is the
-*name* of a variable; its value is then hidden wherever else it turns up, for instance in a path
-that was interpolated from it.
+*name* of a variable, an option or a parameter; its value is then hidden wherever else it turns
+up, for instance in a path that was interpolated from it.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = ["MASK", "hide", "is_secret", "mask", "mask_env", "secrets_of"]
+    from elastic_fsm.declaration import Use
+
+__all__ = ["MASK", "hide", "is_secret", "mask_env", "masked_texts", "secrets_of"]
 
 MASK = "***"
 
@@ -25,10 +29,15 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 _URL = re.compile(r"(?P<start>\b[a-z][a-z0-9+.-]*://[^\s/:@]*):[^\s/@]+@", re.IGNORECASE)
-_OPTION = re.compile(r"(?P<name>-{0,2}[\w.-]+)(?:=(?P<value>.*))?", re.DOTALL)
+# Without dashes only `name=value`: of other words nobody knows whether they are names.
+_OPTION = re.compile(r"(?P<name>--?[\w.-]+|[\w.-]+(?==))(?:=(?P<value>.*))?", re.DOTALL)
 _OC_ENV = re.compile(r"\$\{\s*oc\.env\s*:\s*([^,}\s]+)")
 # A shorter value found inside other text is more likely to be part of a common word.
 _LEAST = 6
+# Below these keys of a configuration names are the user's; the other keys are ours, and `pass` in
+# `pass_through` means something else. The last four hold the parameters of actions.
+_USERS_OWN = ("env", "worker_env", "options", "on_enter", "on_exit", "before", "after")
+_NO_SECRET = (dict, list, bool, type(None))
 
 
 def is_secret(name: str) -> bool:
@@ -36,58 +45,96 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
-def mask_env(env: Mapping[str, str]) -> dict[str, str]:
-    """An environment with secrets hidden."""
-    return {name: MASK if is_secret(name) else _URL.sub(_url, v) for name, v in env.items()}
+def secrets_of(
+    values: Any, raw_texts: Iterable[str] = (), *, known: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """The secret values of a run, to be hidden in any text: those of its own, those that
+    ``${oc.env:X}`` reads in the ``raw_texts``, and those that are ``known`` already."""
+    found = [*known]
 
+    def note(secret: str) -> str:
+        found.append(secret)
+        return secret
 
-def secrets_of(values: Mapping[str, Any], raw_texts: Iterable[str]) -> tuple[str, ...]:
-    """The secret values of a run: of its variables, and of those that ``${oc.env:X}`` reads."""
-    spec = values["spec"]
-    found = [v for env in _environments(spec) for k, v in env.items() if is_secret(k)]
+    _Walk(note, str).tree(values)
     names = {name for text in raw_texts for name in _OC_ENV.findall(text)}
     found += [os.environ.get(name, "") for name in names if is_secret(name)]
-    found += _secret_arguments(spec["args"])
     # The longest first: one may be the beginning of another.
     return tuple(sorted({v for v in found if len(v) >= _LEAST}, key=len, reverse=True))
 
 
-def _environments(spec: Mapping[str, Any]) -> list[Mapping[str, str]]:
-    return [spec["env"], *spec["worker_env"].values()]
+def hide(value: Any, secrets: tuple[str, ...], *, users_own: bool = False) -> Any:
+    """A copy of a tree of values, or of a text, with what is secret hidden.
+
+    Secret are these ``secrets``, passwords in URLs, and values of any length whose place says so:
+    after ``--api-key``, and under such a key where the keys are the user's (``users_own``: they
+    are from the top on).
+    """
+    return _Walk(lambda _: MASK, partial(_hidden, secrets)).tree(value, users_own=users_own)
 
 
-def _secret_arguments(args: list[str]) -> list[str]:
-    """The values in ``--api-key=x`` and ``--api-key x``."""
-    found = []
-    for word, following in zip(args, [*args[1:], ""], strict=False):
-        match = _OPTION.fullmatch(word)
-        if match and is_secret(match["name"].replace("-", "_")):
-            named = match["value"] if match["value"] is not None else following
-            found += [named] if match["value"] is not None or word.startswith("-") else []
-    return found
+def mask_env(env: Mapping[str, str], secrets: tuple[str, ...] = ()) -> dict[str, str]:
+    """An environment with secrets hidden."""
+    masked: dict[str, str] = hide(dict(env), secrets, users_own=True)
+    return masked
 
 
-def mask(values: dict[str, Any], secrets: tuple[str, ...]) -> dict[str, Any]:
-    """A copy of a run's values with secrets hidden."""
-    shown: dict[str, Any] = hide(values, secrets)
-    shown["spec"]["env"] = mask_env(shown["spec"]["env"])
-    shown["spec"]["worker_env"] = {
-        rank: mask_env(env) for rank, env in shown["spec"]["worker_env"].items()
-    }
-    return shown
+def masked_texts(uses: Iterable[Use], secrets: tuple[str, ...]) -> dict[str, str]:
+    """What to write of actions with a secret among their parameters, by their texts as they are."""
+    texts = {str(use): str(_masked_use(use, secrets)) for use in uses}
+    return {text: masked for text, masked in texts.items() if masked != text}
 
 
-def hide(value: Any, secrets: tuple[str, ...]) -> Any:
-    """A tree of values, or a text, with these secrets and passwords in URLs hidden."""
-    if isinstance(value, dict):
-        return {key: hide(inner, secrets) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [hide(inner, secrets) for inner in value]
-    if not isinstance(value, str):
-        return value
+def _masked_use(use: Use, secrets: tuple[str, ...]) -> Use:
+    """As it stands in the masked configuration, from which a journal is replayed."""
+    shown = hide({use.name: use.arguments}, secrets, users_own=True)
+    return replace(use, arguments=shown[use.name])
+
+
+class _Walk:
+    """Copies a tree with its texts changed: by ``secret`` the values that are secret by their
+    place, by ``other`` the rest."""
+
+    def __init__(self, secret: Callable[[str], str], other: Callable[[str], str]) -> None:
+        self.secret = secret
+        self.other = other
+
+    def tree(self, value: Any, *, users_own: bool = False) -> Any:
+        if isinstance(value, str):
+            return self.other(value)
+        if isinstance(value, dict):
+            return {key: self._entry(key, inner, users_own) for key, inner in value.items()}
+        return list(self._words(value, users_own)) if isinstance(value, list) else value
+
+    def _entry(self, key: Any, value: Any, users_own: bool) -> Any:
+        if users_own and is_secret(str(key)) and not isinstance(value, _NO_SECRET):
+            return self.secret(str(value))
+        return self.tree(value, users_own=users_own or key in _USERS_OWN)
+
+    def _words(self, words: list[Any], users_own: bool) -> Iterator[Any]:
+        """A list may be a command: ``--api-key=x`` and ``--api-key x``."""
+        is_value = False
+        for word in words:
+            option = _secret_option(word) if isinstance(word, str) else None
+            if option and option["value"] is not None:
+                yield f"{option['name']}={self.secret(option['value'])}"
+            elif is_value and isinstance(word, str) and not word.startswith("--"):
+                yield self.secret(word)
+            else:
+                yield self.tree(word, users_own=users_own)
+            is_value = option is not None and option["value"] is None
+
+
+def _secret_option(word: str) -> re.Match[str] | None:
+    """The parts of an option with a secret name; None for any other word."""
+    match = _OPTION.fullmatch(word)
+    return match if match and is_secret(match["name"].replace("-", "_")) else None
+
+
+def _hidden(secrets: tuple[str, ...], text: str) -> str:
     for secret in secrets:
-        value = value.replace(secret, MASK)
-    return _URL.sub(_url, value) if "://" in value else value
+        text = text.replace(secret, MASK)
+    return _URL.sub(_url, text) if "://" in text else text
 
 
 def _url(match: re.Match[str]) -> str:

@@ -67,7 +67,11 @@ def _values(table: dict[str, str], path: Path, value: Any, where: str) -> None:
     for inner, _ in leaves(value, path):
         parts = [str(part) for part in inner]
         for depth in range(1, len(parts)):
-            table.setdefault(".".join(parts[:depth]), where)
+            above = ".".join(parts[:depth])
+            if parts[depth].isdecimal():  # a list is shown, and checked, as one value
+                table[above] = where
+            else:
+                table.setdefault(above, where)
         _note(table, ".".join(parts), where, True)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig
-from omegaconf.errors import OmegaConfBaseException
 
-from elastic_fsm.config.failures import resolve_problem
+from elastic_fsm.config.failures import UNFIT, resolve_problem
 from elastic_fsm.config.tree import dotted
 from elastic_fsm.config.verbatim import decode, encode, is_verbatim, text_of
 from elastic_fsm.problems import Problem
@@ -33,7 +32,7 @@ def _child(node: DictConfig | ListConfig, key: Any, path: str, problems: list[Pr
         return _text(node, key, path, problems)
     try:
         value = node[key]
-    except OmegaConfBaseException as error:
+    except UNFIT as error:
         problems.append(resolve_problem(error, path))
         return None
     return plain(value, path, problems)

@@ -14,12 +14,17 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hydra._internal.config_repository import CachingConfigRepository, ConfigRepository
+from hydra._internal.config_repository import (
+    CachingConfigRepository,
+    ConfigRepository,
+    IConfigRepository,
+)
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig, OmegaConf
 
-from elastic_fsm.config.defaults import plain_defaults
+from elastic_fsm.config.defaults import AS_A_LIST, plain_defaults
+from elastic_fsm.config.failures import reason
 from elastic_fsm.config.paths import conf_dir, shown
 from elastic_fsm.config.schema import RunConfig, field_types
 from elastic_fsm.config.yamlfile import parse, read_text
@@ -146,6 +151,15 @@ class Repository(ConfigRepository):
     def __init__(self, sources: Sequence[ConfigSource]) -> None:
         self.sources = list(sources)
 
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        """As Hydra does; what it says of a list of defaults that it cannot read has no file."""
+        try:
+            return super().load_config(config_path)
+        except (ValueError, AssertionError) as error:
+            _, where = source_of(self, config_path).file_of(config_path)
+            what = f"cannot be read: {reason(error)}"
+            raise BadInput.of(what, path="defaults", where=where, fix=AS_A_LIST) from None
+
 
 def repository(job: Path | None) -> CachingConfigRepository:
     """All that a run may be composed of."""
@@ -154,7 +168,7 @@ def repository(job: Path | None) -> CachingConfigRepository:
     return CachingConfigRepository(Repository(sources))
 
 
-def source_of(repo: CachingConfigRepository, config_path: str) -> YamlSource:
+def source_of(repo: IConfigRepository, config_path: str) -> YamlSource:
     """The source that a name of Hydra's was read from."""
     source = next(source for source in repo.get_sources() if source.is_config(config_path))
     assert isinstance(source, YamlSource)  # there are no others in our repository

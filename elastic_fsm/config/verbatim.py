@@ -26,12 +26,13 @@ def is_verbatim(path: str) -> bool:
 
 def encode(text: str) -> str:
     """``text`` in a form that no part of YAML, Hydra or OmegaConf interprets."""
-    # surrogateescape: words of a command line need not be valid UTF-8.
-    return f"{_OPEN}{text.encode('utf-8', 'surrogateescape').hex()}{_CLOSE}"
+    # surrogatepass: words of a command line need not be valid UTF-8, and what no process can take
+    # (a program's half of a character) is found by the checks, not here.
+    return f"{_OPEN}{text.encode('utf-8', 'surrogatepass').hex()}{_CLOSE}"
 
 
 def _decoded(match: re.Match[str]) -> str:
-    return bytes.fromhex(match[1]).decode("utf-8", "surrogateescape")
+    return bytes.fromhex(match[1]).decode("utf-8", "surrogatepass")
 
 
 def decode(value: Any) -> Any:

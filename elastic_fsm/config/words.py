@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elastic_fsm.config.hints import (
     GROUPS,
+    expected,
     is_known,
+    is_utf8,
     quoted_override,
     unknown_key,
 )
@@ -42,7 +44,7 @@ _WORD = re.compile(r"(?P<sign>~|\+{0,2})(?P<key>[^=]*)(?P<equals>=?)(?P<value>.*
 _TEXT = re.compile(
     r"\+{0,2}spec\.(entrypoint|args\.\d+|env\.[^=]*|worker_env\.[^.=]+\.[^=]*)=(.*)", re.DOTALL
 )
-_TEXTS = re.compile(r"\+{0,2}(spec\.(?:args|env|worker_env))=(.*)", re.DOTALL)
+_TEXTS = re.compile(r"\+{0,2}(spec\.(?:args|env|worker_env(?:\.\d+)?))=(.*)", re.DOTALL)
 _NAMES = re.compile(rf"\+{{0,2}}({'|'.join(map(re.escape, AS_TYPED))})=(.*)", re.DOTALL)
 
 
@@ -95,7 +97,7 @@ class CommandLine:
             return _parse("~", key, rest) if sign == "~" else _force(key, value)
         if self.repo.group_exists(key):
             # A group of the user's own, beside the job file; Hydra knows no `++` there.
-            return _parse(sign[:1], key, rest)
+            return _parse(sign[:1], key, rest, text=True)
         if key.startswith(("hydra.", "hydra/")):
             fix = "the agent sets up neither logging nor folders through Hydra: leave it out"
             raise _bad("Hydra's own settings have no meaning here", key, fix=fix)
@@ -121,7 +123,7 @@ def no_option(group: str, value: str, known: list[str], *, where: str = "") -> P
     hint = did_you_mean(value, known)
     if hint.startswith("did"):
         hint += f"  ({group} has: {listed(known)})"
-    elif group == "machine":
+    if group == "machine":
         hint += "; one of your own stands beside the job file: -c job.yaml"
     return Problem(f"there is no {group} called {value!r}", path=group, where=where, fix=hint)
 
@@ -156,18 +158,25 @@ def _text_path(key: str) -> tuple[str | int, ...]:
 def _collection(key: str, value: str, word: str) -> TextWord:
     """``spec.args=[--lr, 1e3]``: the brackets are ours, what stands in them is text."""
     kind = list if key == "spec.args" else dict
+    if not is_utf8(value):
+        what = "bytes that are not UTF-8 cannot stand within brackets"
+        raise _bad(what, key, fix=_without_brackets(key))
     try:
         read = parse_flow(value, path=key)
     except BadInput:
-        read = None
-    if not isinstance(read, kind):
         example = "[--lr, '{x}']" if kind is list else "{NAME: '{x}'}"
-        raise _bad(
-            f"cannot read {cut(value)}",
-            key,
-            fix=f'quote words with marks in them: "{key}={example}"',
-        )
+        fix = f'quote words with marks in them: "{key}={example}"'
+        raise _bad(f"cannot read {cut(value)}", key, fix=fix) from None
+    if not isinstance(read, kind):
+        raise _bad(f"{cut(value)} does not fit", key, fix=f"it takes {expected(key)}")
     return TextWord(tuple(key.split(".")), read, word)
+
+
+def _without_brackets(key: str) -> str:
+    if key == "spec.args":
+        return "type the arguments after the command, at the end of the line"
+    rank = ".0" if key == "spec.worker_env" else ""
+    return f"give each on its own: {key}{rank}.NAME=text"
 
 
 def _force(key: str, value: str) -> Override:
@@ -175,10 +184,11 @@ def _force(key: str, value: str) -> Override:
     return _parse("++", key, f"={value}")
 
 
-def _parse(sign: str, key: str, rest: str) -> Override:
+def _parse(sign: str, key: str, rest: str, *, text: bool = False) -> Override:
+    """The override; with ``text``, of a key that takes text."""
     override = _parsed(sign, key, rest)
     kind = field_types().get(key, "")
-    if kind.startswith("str") and isinstance(override.value(), int | float):
+    if (text or kind.startswith("str")) and isinstance(override.value(), int | float):
         # A key that takes text gets what was typed: Hydra reads 2024_10 as the number 202410.
         override = _parsed(sign, key, f'="{rest[1:]}"')
     if override.is_sweep_override():

@@ -30,9 +30,10 @@ _TAG = "tag:yaml.org,2002:"
 _STR, _MERGE, _NULL = _TAG + "str", _TAG + "merge", _TAG + "null"
 _GUESSED = {_TAG + kind for kind in ("bool", "int", "float")}
 _KNOWN = _GUESSED | {_STR, _MERGE, _NULL, _TAG + "map", _TAG + "seq"}
-# Far more than anybody writes by hand, and far less than Python's recursion and a memory can take.
+# Far more than anybody writes by hand, and far less than Python's recursion can take; of
+# values OmegaConf makes some thousands a second.
 _DEEPEST = 64
-_LARGEST = 1_000_000
+_LARGEST = 50_000
 _WIDE = 160
 # Python writes and reads some thousands of digits, and nobody means a number that large.
 _MOST_DIGITS = 1000

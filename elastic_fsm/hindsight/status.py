@@ -73,25 +73,39 @@ def status_of(folder: Path | None = None) -> list[NodeStatus]:
     ``folder`` may also be one run or one node. Raises :class:`BadInput` when it holds no run.
     """
     base = DEFAULT_RUNS if folder is None else folder
-    found = [base] if has_journal(base) else node_folders(base)
-    if not found and base.is_dir():
-        runs = [path for path in base.iterdir() if not path.is_symlink()]
-        found = [node for run in runs for node in _nodes(run)]
+    if has_journal(base):
+        found = [_status_of(base)]
+    elif node_folders(base):
+        found = _run_status(base)
+    else:
+        found = [status for run in _runs(base) for status in _run_status(run)]
     if not found:
         raise BadInput.of(
             f"there is no run in {base}",
             where=COMMAND_LINE,
             fix="give the folder that holds them (run_dir of the run)",
         )
-    return sorted(map(_status_of, found), key=lambda s: (s.began or 0.0, s.run_id, s.node))
+    return sorted(found, key=lambda s: (s.began or 0.0, s.run_id, s.node))
 
 
-def _nodes(run: Path) -> list[Path]:
-    """The nodes of a run; itself where nobody may look into it, so that it is told."""
+def _runs(base: Path) -> list[Path]:
+    return [path for path in base.iterdir() if not path.is_symlink()] if base.is_dir() else []
+
+
+def _run_status(run: Path) -> list[NodeStatus]:
+    """The nodes of a run; one line for all where nobody may look into its folder."""
+    if not run.is_dir():
+        return []
     try:
-        return node_folders(run)
-    except OSError:
-        return [run]
+        folders = sorted(run.resolve().iterdir())
+    except OSError as error:
+        return [_unreadable(run, run.name, "-", _said(error))]
+    return [_status_of(node) for node in folders if has_journal(node) or _is_closed(node)]
+
+
+def _is_closed(folder: Path) -> bool:
+    """Whether this user may not look what is in it: it may well be a node."""
+    return folder.is_dir() and not os.access(folder, os.X_OK)
 
 
 def _status_of(node: Path) -> NodeStatus:
@@ -102,8 +116,16 @@ def _status_of(node: Path) -> NodeStatus:
         problem = error.problems[0]
         said = f"{problem.where}: {problem.what}"
     except OSError as error:
-        said = f"{error.filename}: {error.strerror}"
-    return NodeStatus(node.parent.name, node.name, str(node), "unreadable", problem=said)
+        said = _said(error)
+    return _unreadable(node, node.parent.name, node.name, said)
+
+
+def _unreadable(folder: Path, run_id: str, node: str, problem: str) -> NodeStatus:
+    return NodeStatus(run_id, node, str(folder), "unreadable", problem=problem)
+
+
+def _said(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}"
 
 
 def _node_status(node: Path) -> NodeStatus:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Guardian"]
 
 _MOST_STARTS = 3
+_CLOSING_SECONDS = 1.0
 _WHAT = "the guardian, which ends the workers when the agent dies"
 _CODE = (
     "import sys; sys.path += sys.argv[3:]; "
@@ -140,7 +141,11 @@ class Guardian:
         with suppress(OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()
-        self._process.wait()
+        try:
+            self._process.wait(_CLOSING_SECONDS)
+        except subprocess.TimeoutExpired:  # somebody has stopped it
+            self._process.kill()
+            self._process.wait()
 
     def _tell(self, line: str) -> None:
         # A guardian that has died cannot be helped; the agent still cleans up after itself.

@@ -48,6 +48,7 @@ def main(control: int, path: str, *preload: str) -> None:
 def _preload(names: Sequence[str], path: Sequence[str]) -> dict[str, Any]:
     """What the agent should know of how it went."""
     own = list(sys.path)
+    _begin_path_with("")
     sys.path += [folder for folder in path if folder not in own]
     for name in names:
         try:
@@ -156,7 +157,7 @@ def _run_module(name: str, args: Sequence[str]) -> None:
 
     _new_main()
     sys.argv = ["-m", *args]
-    sys.path[0] = os.getcwd()
+    _begin_path_with(os.getcwd())
     runpy._run_module_as_main(name)  # type: ignore[attr-defined]
 
 
@@ -166,8 +167,14 @@ def _run_script(path: str, args: Sequence[str]) -> None:
     main.__file__ = os.path.abspath(path)
     main.__loader__ = SourceFileLoader("__main__", main.__file__)
     sys.argv = [path, *args]
-    sys.path[0] = os.path.dirname(os.path.realpath(path))
+    _begin_path_with(os.path.dirname(os.path.realpath(path)))
     exec(_compiled(main.__file__), vars(main))
+
+
+def _begin_path_with(folder: str) -> None:
+    """As the interpreter does; until then nothing there can be taken for a module of ours."""
+    if not sys.flags.safe_path:
+        sys.path.insert(0, folder)
 
 
 def _compiled(path: str) -> types.CodeType:

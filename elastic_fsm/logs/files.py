@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["last_lines"]
+__all__ = ["last_lines", "why_nothing_is_kept"]
 
 
 def last_lines(path: Path, count: int, *, limit_bytes: int = 64 * 1024) -> list[str]:
@@ -30,6 +30,16 @@ def last_lines(path: Path, count: int, *, limit_bytes: int = 64 * 1024) -> list[
     if not lines[-1]:
         del lines[-1]
     return [_as_shown(line) for line in lines[max(0, len(lines) - count) :]]
+
+
+def why_nothing_is_kept(folder: Path) -> str:
+    """That the disk is full, so that what a worker wrote last is lost; else empty."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return ""
+    is_full = disk.f_blocks and not disk.f_bavail
+    return f"the disk of {folder} is full, what it wrote last is lost" if is_full else ""
 
 
 def _read_end(path: Path, limit: int) -> tuple[bytes, bool]:

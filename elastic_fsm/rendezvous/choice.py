@@ -49,7 +49,12 @@ def check_rendezvous(values: Mapping[str, Any]) -> Iterator[Problem]:
     rendezvous = values["rendezvous"]
     yield from _check_name(rendezvous["name"])
     yield from _check_numbers(rendezvous)
-    if rendezvous["name"] not in _OURS:
+    if rendezvous["name"] in _OURS:
+        yield from _check_alone(rendezvous)
+    else:
+        from elastic_fsm.rendezvous.options import check_options
+
+        yield from check_options(rendezvous["name"], rendezvous["options"])
         yield from _check_endpoint(rendezvous)
         yield from _check_run_id(values)
 
@@ -100,9 +105,17 @@ def _check_node_rank(name: str, rank: int | None, nodes: int) -> Iterator[Proble
         yield Problem(what, path=path, fix=f"from 0 to {nodes - 1}")
 
 
+def _check_alone(rendezvous: Mapping[str, Any]) -> Iterator[Problem]:
+    """A node that was told where to meet the others is not meant to train in a world of its own."""
+    given = ["endpoint"] if rendezvous["endpoint"] else []
+    for key in (*given, *(f"options.{option}" for option in rendezvous["options"])):
+        what, path = f"rendezvous={rendezvous['name']} meets nobody", f"rendezvous.{key}"
+        yield Problem(what, path=path, fix="choose rendezvous=c10d, or take it out")
+
+
 def _check_endpoint(rendezvous: Mapping[str, Any]) -> Iterator[Problem]:
     endpoint, path = rendezvous["endpoint"], "rendezvous.endpoint"
-    if rendezvous["options"].get("store_type") == "file":
+    if str(rendezvous["options"].get("store_type")).strip().lower() == "file":
         if not endpoint:
             fix = "give a path that all nodes can write to: rendezvous.endpoint=/shared/run"
             yield Problem("a file store needs its file", path="rendezvous", fix=fix)

@@ -101,12 +101,20 @@ def read_script(path: Path) -> Script:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        names = [each.name for each in _neighbours(path)]
-        fix = did_you_mean(path.name, names) if names else ""
-        raise BadInput.of(f"no scenario can be read: {reason}", where=str(path), fix=fix) from None
+        what, fix = f"no scenario can be read: {reason}", _fix_of(error, path)
+        raise BadInput.of(what, where=str(path), fix=fix) from None
     script = _read(text, str(path))
     script.folder = path.absolute().parent
     return script
+
+
+def _fix_of(error: Exception, path: Path) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "save it as UTF-8"
+    if not isinstance(error, FileNotFoundError):
+        return "name a file that may be read"
+    names = [each.name for each in _neighbours(path)]
+    return did_you_mean(path.name, names) or "docs/scenarios.md says what such a file holds"
 
 
 def _neighbours(path: Path) -> list[Path]:

@@ -87,9 +87,15 @@ def pass_exit_barrier(agent: CoarseAgent, event: Event) -> None:
 @action(answers=("workers_stopped",), blocking=True)
 def shut_down(agent: CoarseAgent, event: Event) -> None:
     """Stop the workers with the signal that the agent got, else SIGTERM: ``_shutdown``."""
-    name = event.data["signal"] if event.name == "signal_received" else "SIGTERM"
-    agent.block(agent.shut_down, signal.Signals[name])
+    agent.block(agent.shut_down, _death_signal(agent, event))
     agent.answer("workers_stopped")
+
+
+def _death_signal(agent: CoarseAgent, event: Event) -> signal.Signals:
+    """That of a ``SignalException`` which a method raised by itself counts, too, as with torch."""
+    if event.name == "signal_received":
+        return signal.Signals[event.data["signal"]]
+    return getattr(agent.cause, "sigval", signal.SIGTERM)
 
 
 @action(answers=("workers_stopped",), blocking=True)

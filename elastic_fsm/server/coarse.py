@@ -151,14 +151,14 @@ class CoarseAgent(Engine):
     def block(self, method: Callable[..., Any], *arguments: Any) -> Any:
         """Call a method that may block.
 
-        Raises :class:`Interrupted` when a stop signal ended it; the signal's event is in the
-        inbox then.
+        Raises :class:`Interrupted` when a stop signal ended it: the loop has its event, or will.
+        A ``SignalException`` that no signal has caused is an error like others.
         """
         try:
             with self._interrupts.raising():
                 return method(*arguments)
         except Exception as error:
-            if is_told_to_stop(error):
+            if is_told_to_stop(error) and self._interrupts.is_real(error):
                 raise Interrupted from error
             raise
 
@@ -213,6 +213,8 @@ class Monitor:
     def _compare(self) -> Event | None:
         agent = self._agent
         result = agent.owner._monitor_workers(agent.group)
+        if result is None:
+            raise TypeError("_monitor_workers must return a RunResult, not None")
         agent.owner._ended_workers.explain(result)
         agent.last = result
         agent.group.state = result.state

@@ -17,6 +17,8 @@ from elastic_fsm.failures import SignalException
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from elastic_fsm.sources.signals import Signals
+
 __all__ = ["Interrupts", "told_to_stop"]
 
 
@@ -39,6 +41,7 @@ class Interrupts:
         self._inner: dict[int, Any] = {}
         self._pending: set[str] = set()
         self._engine_serves = False
+        self._source: Signals | None = None
         self._within = False
 
     def __enter__(self) -> Self:
@@ -61,9 +64,10 @@ class Interrupts:
         return self._engine_serves
 
     @contextmanager
-    def engine_serving(self) -> Iterator[None]:
-        """The engine hears of signals by itself, and takes them up when it can."""
+    def engine_serving(self, source: Signals) -> Iterator[None]:
+        """The engine hears of signals by itself, from ``source``, and takes them up when it can."""
         self._engine_serves = True
+        self._source = source
         self._set_handlers()
         try:
             yield
@@ -85,6 +89,15 @@ class Interrupts:
         finally:
             self._within = False
             self._inner |= self._set_handlers()
+
+    def is_real(self, error: Exception) -> bool:
+        """Whether a signal caused this :class:`SignalException`, so that the engine hears of it.
+
+        A handler of somebody else's may have raised it, and a method may do so without any.
+        """
+        number = getattr(error, "sigval", None)
+        waiting = self._source.waiting() if self._source else ()
+        return number in waiting or number in [signal.Signals[name] for name in self._pending]
 
     def taken_up(self, name: str) -> None:
         """The signal has become an event that is being handled."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elastic_fsm.config import compose
+from elastic_fsm.config.masking import masked_texts
 from elastic_fsm.group import WorkerState
 from elastic_fsm.journal import Journal
 from elastic_fsm.journal_header import journal_header
@@ -98,16 +99,18 @@ class Setup:
         Raises :class:`BadInput` when the run directory cannot be used.
         """
         with ExitStack() as opened:
-            names = self.machine().rules.heard(self.stop_signals)
+            rules = self.machine().rules
+            names = rules.heard(self.stop_signals)
             loop, signals = opened.enter_context(loop_with_signals(names))
             # Afterwards: a stop signal that finds a folder finds, too, who will tell of it there.
             base, run_id = Path(self.values["run_dir"]), self.values["run_id"] or run_id
             folder = open_agent_dir(base, run_id, node_name())
             opened.callback(folder.release)
-            journal = Journal(folder.journal, log.warning)
+            texts = masked_texts(rules.actions, self.composed.secrets)
+            journal = Journal(folder.journal, log.warning, masked_texts=texts)
             opened.callback(journal.close)
             journal.header(self._header(folder))
-            with interrupts.engine_serving():
+            with interrupts.engine_serving(signals):
                 yield Running(folder, loop, signals, journal)
 
     def _header(self, folder: RunDir) -> dict[str, Any]:

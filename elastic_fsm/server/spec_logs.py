@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from elastic_fsm.logs.files import last_lines
+from elastic_fsm.logs.files import last_lines, why_nothing_is_kept
 from elastic_fsm.server.teeing import Teeing
 
 if TYPE_CHECKING:
@@ -93,6 +93,11 @@ class SpecLogs:
         """The last lines of a worker's standard error; none where it went to the console."""
         path = self._places[attempt].stderrs[local_rank]
         return last_lines(Path(path), self._tail_lines) if path and path != os.devnull else []
+
+    def why_silent(self, attempt: int, local_rank: int) -> str:
+        """See :meth:`Outputs.why_silent`."""
+        path = self._places[attempt].stderrs[local_rank]
+        return why_nothing_is_kept(Path(path).parent) if path else ""
 
     def error_file(self, attempt: int, local_rank: int) -> str:
         """Path of a worker's error file; empty when there is none."""

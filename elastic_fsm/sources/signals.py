@@ -73,6 +73,11 @@ class Signals(Source):
             self._calls[number] = callback
             self._old_handlers[number] = signal.signal(number, _do_nothing)
 
+    def waiting(self) -> set[int]:
+        """Those that have come, and are to be posted: bytes of others are there, too."""
+        come = self._numbers_read(socket.MSG_PEEK)
+        return {number for number in self._numbers if number in come}
+
     def close(self) -> None:
         """Give the signals back to whoever had them, also those that nobody has taken up yet."""
         if self._read is None or self._write is None:
@@ -94,10 +99,10 @@ class Signals(Source):
         self._old_handlers.clear()
         signal.set_wakeup_fd(wakeup)
 
-    def _numbers_read(self) -> bytes:
+    def _numbers_read(self, flags: int = 0) -> bytes:
         # An interrupt may have come before :meth:`start` has made the socket one that never waits.
         with suppress(BlockingIOError):
-            return self._read.recv(4096, socket.MSG_DONTWAIT) if self._read else b""
+            return self._read.recv(4096, socket.MSG_DONTWAIT | flags) if self._read else b""
         return b""
 
     def _pass_on(self, number: int) -> None:

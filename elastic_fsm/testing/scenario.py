@@ -48,6 +48,9 @@ class _NoOutputs:
     def last_lines(self, attempt: int, local_rank: int) -> list[str]:
         return []
 
+    def why_silent(self, attempt: int, local_rank: int) -> str:
+        return ""
+
     def error_file(self, attempt: int, local_rank: int) -> str:
         return ""
 

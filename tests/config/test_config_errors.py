@@ -6,13 +6,19 @@ import shlex
 import subprocess
 
 import pytest
+from omegaconf import DictConfig
 
-from elastic_fsm.config import compose, resolve, torchrun_hint
+from elastic_fsm.config import RunConfig, compose, resolve, torchrun_hint
 from elastic_fsm.config.schema import field_types
 from elastic_fsm.problems import BadInput
 
 MANY = 5000 * "1"
 """More digits than Python makes a number of."""
+LARGE = f"1{400 * '0'}"
+"""Larger than any float."""
+BYTE = b"\xff".decode("utf-8", "surrogateescape")
+"""A byte that is not UTF-8, as Python keeps it in a word of the command line."""
+HALF = "\ud800"
 
 
 @pytest.mark.parametrize(
@@ -122,6 +128,32 @@ def test_unknown_keys(refused, word, path, fix):
         ("spec.role=${spec.args}", "'${spec.args}' leads to what does", "it takes text"),
         ("spec.max_restarts=${spec.role}", "'${spec.role}' leads to what", "a whole number"),
         ("logs.console_ranks=['${spec.role}']", "leads to what does not fit", "whole numbers"),
+        ("spec.args=1", "'1' does not fit", "it takes a list, such as [--lr, 1e-3]"),
+        ("spec.args=", "'' does not fit", "it takes a list, such as [--lr, 1e-3]"),
+        ("spec.args=[x", "cannot read '[x'", "quote words"),
+        ("spec.env=null", "'null' does not fit", "it takes a mapping, such as {NAME: text}"),
+        ("spec.worker_env=[]", "'[]' does not fit", "such as {0: {NAME: text}}"),
+        ("spec.worker_env.0=null", "'null' does not fit", "such as {NAME: text}"),
+        ("spec.worker_env={0: x}", "'x' does not fit", "such as {NAME: text}"),
+        ("spec.worker_env={a: {B: x}}", "'a' is no local rank", "{0: {NAME: text}}"),
+        (f"spec.args={BYTE}", "not UTF-8", "at the end of the line"),
+        (f"spec.args=[{BYTE}]", "not UTF-8", "at the end of the line"),
+        (f"spec.env={{A: {BYTE}}}", "not UTF-8", "spec.env.NAME="),
+        (f"spec.worker_env={BYTE}", "not UTF-8", "spec.worker_env.0.NAME="),
+        (f"spec.worker_env.1={{A: {BYTE}}}", "not UTF-8", "spec.worker_env.1.NAME="),
+        (f"spec.role={BYTE}", "Hydra cannot read", "as text: 'spec.role=\"…\"'"),
+        (f"spec.env.A={HALF}", "half a character", "take it out"),
+        ("plugins=[[a]]", "['a'] does not fit", "a list of texts, such as [a, b]"),
+        ("plugins=[{a: 1}]", "{'a': 1} does not fit", "a list of texts, such as [a, b]"),
+        ("launcher.preload=[[a]]", "['a'] does not fit", "a list of texts, such as [a, b]"),
+        ("logs.stdout_filters=[[a]]", "['a'] does not fit", "a list of texts, such as [a, b]"),
+        (f"restart.factor={LARGE}", "does not fit", "it takes a number"),
+        (f"restart={{factor: {LARGE}}}", "does not fit", "it takes a number"),
+        ("machine=careful", "no machine called 'careful'", "'coarse'?  (machine has: coarse, "),
+        ("machine=careful", "no machine called 'careful'", "beside the job file: -c job.yaml"),
+        ("spec.role=${..}", "cannot be read", "written as ${spec.role}"),
+        ("stop.grace=${..}", "cannot be read", "written as ${spec.role}"),
+        ("machine.doc=${..}", "cannot be read", "written as ${spec.role}"),
         ("spec.role=${spec}", "goes in a circle", "it takes text"),
         ("machine.x=${machine.x}", "goes in a circle", "give it a value"),
     ],
@@ -132,6 +164,15 @@ def test_values(refused, word, what, fix):
     assert fix in problem.fix
     assert len(problem.what) < 300
     assert problem.where.startswith("command line")
+
+
+def test_a_number_that_is_referred_to_may_be_too_large(refused):
+    (problem,) = refused("restart.factor=${machine.x}", f"machine.x={LARGE}")
+    assert (problem.path, problem.fix) == ("restart.factor", "it takes a number")
+
+
+def test_a_value_in_quotes_may_be_any_bytes():
+    assert compose([f'spec.role="{BYTE}"']).values["spec"]["role"] == BYTE
 
 
 def test_a_plus_is_refused_for_every_key_that_there_is(refused):
@@ -226,9 +267,17 @@ def bomb(start: str, entry: str, levels: int) -> str:
         (f"spec: {{worker_env: {{\n ? 0x{MANY}\n : {{}}}}}}\n", "job.yaml:2", "too long for a"),
         ("spec:\n  role: {a: 1, b: 2}\n", "job.yaml:2", "a mapping does not fit"),
         ("logs: files\n", "job.yaml:1", "'files' may be a choice"),
+        ("plugins:\n  - my_rules:\n", "job.yaml:2", "{'my_rules': None} does not fit"),
+        ("launcher: {preload: [{a: 1}]}\n", "job.yaml:1", "{'a': 1} does not fit"),
+        (f"restart:\n  factor: {LARGE}\n", "job.yaml:2", "does not fit"),
+        (f"spec:\n  monitor_interval: {LARGE}\n", "job.yaml:2", "does not fit"),
+        ("spec: {worker_env: {0: '${run_id}'}}\n", "job.yaml:1", "None does not fit"),
+        ("spec: {worker_env: '${spec.env}', env: {A: x}}\n", "job.yaml:1", "'x' does not fit"),
+        ("run_dir: '${..}'\n", "job.yaml:1", "holds a reference that cannot be read"),
         ("spec:\n  env: {'': x}\n", "job.yaml:2", "'' cannot name a variable"),
-        (bomb("machine:", "  a{}: ", 30), "job.yaml:7", "too large"),
-        (bomb("spec:\n  args:", "  - ", 30), "job.yaml:8", "too large"),
+        (bomb("machine:", "  a{}: ", 5), "job.yaml:6", "too large"),
+        (bomb("machine:", "  a{}: ", 30), "job.yaml:6", "too large"),
+        (bomb("spec:\n  args:", "  - ", 5), "job.yaml:7", "too large"),
     ],
 )
 def test_files_that_nobody_could_read(refused, folder, text, where, what):
@@ -260,6 +309,31 @@ def test_a_program_that_nobody_could_read():
         resolve({"machine": tree})
 
 
+@pytest.mark.parametrize("kind", [set, frozenset, object])
+def test_a_program_is_told_which_value_cannot_be(kind):
+    with pytest.raises(BadInput) as caught:
+        resolve({"spec": {"role": kind()}})
+    (problem,) = caught.value.problems
+    assert (problem.where, problem.path) == ("the calling program", "spec.role")
+    assert kind.__name__ in problem.what
+    assert "as RunConfig has them" in problem.fix
+
+
+def test_a_program_may_leave_out_too_much():
+    with pytest.raises(BadInput, match=r"the calling program: plugins: .*Non optional list"):
+        resolve(RunConfig(plugins=None))
+    with pytest.raises(BadInput, match=r"the calling program: restart\.factor: "):
+        resolve({"restart": {"factor": int(LARGE)}})
+
+
+@pytest.mark.parametrize("content", [None, "???", "${x}"])
+def test_a_node_without_a_mapping_is_no_run(content):
+    with pytest.raises(BadInput, match="cannot use a DictConfig of") as caught:
+        resolve(DictConfig(content))
+    assert repr(content) in caught.value.problems[0].what
+    assert "pass a DictConfig" in caught.value.problems[0].fix
+
+
 @pytest.mark.parametrize("key", ["logs.mode", "spec.local_world_size", "stop.grace", "exit_code"])
 def test_a_large_value_is_not_printed(refused, folder, key):
     group, _, name = key.rpartition(".")
@@ -279,5 +353,15 @@ def test_text_that_no_process_can_take(refused, folder):
         ("job.yaml:3", "spec.master_addr"),
         ("job.yaml:4", "spec.local_addr"),
     ]
-    with pytest.raises(BadInput, match=r"spec\.role: .* holds half a character"):
-        resolve({"spec": {"role": "\ud800"}})
+    spec = {"role": HALF, "entrypoint": HALF, "args": [HALF], "env": {"A": HALF}}
+    with pytest.raises(BadInput) as caught:
+        resolve({"spec": spec | {"worker_env": {0: {"B": HALF, HALF: "x"}}}})
+    assert all("half a character" in problem.what for problem in caught.value.problems)
+    assert [problem.path for problem in caught.value.problems] == [
+        "spec.role",
+        "spec.entrypoint",
+        "spec.args.0",
+        "spec.env.A",
+        "spec.worker_env.0.B",
+        f"spec.worker_env.0.{HALF}",
+    ]

@@ -158,6 +158,22 @@ def test_mistakes_are_named_together_with_their_lines(folder, refused):
         ("spec: {role: null}\n", "job.yaml:1", "null does not fit", "text"),
         ("run_dir: ${nope}\n", "job.yaml:1", "nope", "root"),
         ("run_dir: ${nope\n", "job.yaml:1", "", ""),
+        ("machine: '${nope}'\n", "job.yaml:1", "'${nope}' does not fit", "a mapping"),
+        ("machine: '${spec}'\n", "job.yaml:1", "'${spec}' does not fit", "a mapping"),
+        ("machine: '${..}'\n", "job.yaml:1", "'${..}' does not fit", "a mapping"),
+        ("spec: {worker_env: {0: null}}\n", "job.yaml:1", "null does not", "such as {NAME: text}"),
+        ("spec: {worker_env: {0: [x]}}\n", "job.yaml:1", "['x'] does not", "such as {NAME: text}"),
+        ("spec: {worker_env: {0: x}}\n", "job.yaml:1", "'x' does not", "such as {NAME: text}"),
+        ("spec: {worker_env: {null: 1}}\n", "job.yaml:1", "None is no local rank", "{0: {NAME"),
+        ("spec: {worker_env: {a: {B: c}}}\n", "job.yaml:1", "'a' is no local rank", "{0: {NAME"),
+        ("defaults: [{machine: }]\n", "job.yaml", "its entry is empty", "{machine: elastic}"),
+        ("defaults: [{machine: 3}]\n", "job.yaml", "Unsupported item value", "defaults: ["),
+        (
+            "defaults: [{machine: elastic}, {override /machine: fail_fast}]\n",
+            "job.yaml",
+            "machine is chosen more than once: 'elastic' and 'fail_fast'",
+            "keep one of them",
+        ),
         ("defaults: 3\n", "job.yaml", "not a list", "defaults: ["),
         ("defaults: [3]\n", "job.yaml", "cannot use 3", "machine: fail_fast"),
         ("defaults: [{machine: mine}]\n", "job.yaml:1", "no machine called 'mine'", "elastic"),
@@ -198,6 +214,72 @@ def test_mistakes_in_a_chosen_group_file(folder, refused):
         ("spec.max_restart", "spec/mine.yaml:1"),
         ("spec.role", "spec/mine.yaml:2"),
     }
+
+
+DEFAULTS = {
+    "{a: b}": ("machine/mine.yaml", "defaults must be a list", "defaults: ["),
+    "[_self_, _self_]": ("machine/mine.yaml", "Duplicate _self_", "mend the list"),
+    "['${x}']": ("machine/mine.yaml:1", "interpolation 'machine/${x}'", "mend the list"),
+    "[{a: b, c: d}]": ("machine/mine.yaml", "Too many keys", "defaults: ["),
+    "[other]": (
+        "machine/mine.yaml",
+        "in circles, among machine/mine.yaml, machine/other.yaml",
+        "a file must not name itself, nor one that names it",
+    ),
+}
+
+
+@pytest.mark.parametrize("defaults", DEFAULTS)
+def test_a_list_of_defaults_is_blamed_in_the_file_that_has_it(folder, refused, defaults):
+    folder("machine/mine.yaml", f"defaults: {defaults}\n")
+    folder("machine/other.yaml", "defaults: [mine]\n")
+    where, what, fix = DEFAULTS[defaults]
+    (problem,) = refused("machine=mine", job=folder("job.yaml", ""))
+    assert (problem.path, problem.where) == ("defaults", where)
+    assert what in problem.what
+    assert fix in problem.fix
+
+
+OWN_GROUP = {
+    "cluster=a": ("nothing is chosen yet", "+cluster=a"),
+    "cluster=2": ("nothing is chosen yet", "+cluster="),
+    "~cluster": ("nothing to remove", "leave it out"),
+    "+cluster=c": ("no cluster called 'c'", "known: a"),
+}
+
+
+@pytest.mark.parametrize("word", OWN_GROUP)
+def test_a_choice_that_was_typed_is_blamed_on_the_command_line(folder, refused, word):
+    folder("cluster/a.yaml", "# @package _global_\nspec: {role: a}\n")
+    (problem,) = refused(word, job=folder("job.yaml", "spec: {cwd: c}\n"))
+    assert (problem.path, problem.where) == ("cluster", "command line")
+    assert OWN_GROUP[word][0] in problem.what
+    assert OWN_GROUP[word][1] in problem.fix
+
+
+def test_a_choice_is_added_once(folder, refused):
+    for name in ("a", "2"):
+        folder(f"cluster/{name}.yaml", f"# @package _global_\nspec: {{role: r{name}}}\n")
+    job = folder("job.yaml", "defaults: [{cluster: a}]\n")
+    assert compose(["cluster=2"], job_file=job).values["spec"]["role"] == "r2"
+    (problem,) = refused("+cluster=2", job=job)
+    assert (problem.path, problem.where) == ("cluster", "command line")
+    assert (problem.what, problem.fix) == ("is chosen already", "leave the + out")
+
+
+def test_keys_of_a_group_that_is_no_key_are_found_in_its_file(folder, refused):
+    folder("cluster/a.yaml", "nope: 1\n")
+    (problem,) = refused("+cluster=a", job=folder("job.yaml", ""))
+    assert problem.where == "cluster/a.yaml"
+    assert "under 'cluster'" in problem.what
+    assert "# @package _global_" in problem.fix
+
+
+def test_a_file_that_only_names_others_needs_no_place(folder):
+    folder("cluster/a.yaml", "defaults: [base]\n")
+    folder("cluster/base.yaml", "# @package _global_\nspec: {role: base}\n")
+    values = compose(["+cluster=a"], job_file=folder("job.yaml", "")).values
+    assert values["spec"]["role"] == "base"
 
 
 def test_a_byte_order_mark_is_no_mistake(folder, tmp_path):

@@ -17,11 +17,13 @@ KEYS = [*field_types(), "machine.x", "machine.states.INIT.ignores.0", "spec.env.
 KEYS += ["spec.worker_env.0.X", "hydra", "nope", "a@b", "stop.signals.0", "spec.role.x", ""]
 VALUES = ["", "1", "null", "true", "[1,2]", "{a: 1}", "a,b", "a=b", "[", "{", "'x", "${x}", "${"]
 VALUES += ["???", "-1", "nan", "${machine}", "${spec}", "choice(1,2)", "${..}", "\\", "[null]"]
-VALUES += ["=", "!!x"]
+VALUES += ["=", "!!x", "[[a]]", "[{a: 1}]", "\udcff", "[\udcff]", f"1{400 * '0'}"]
 NODES = ["3", "x", "[1, 2]", "{a: 1}", "{}", "[]", "${x}", "???", "{env: null}", "{args: [[1]]}"]
 NODES += ["{worker_env: {0: null}}", "[{machine: [elastic]}]", "[_self_, _self_]", "['x@y']", "="]
 NODES += ["[{'': x}]", "[schema]", "[run, run]", "&a [*a]", "!!set {a}", "[null]", "*x"]
-NODES += ["{max_restarts: 1.5}"]
+NODES += ["{max_restarts: 1.5}", "[{machine: 3}]", "[{machine: }]", "[[a]]", "'${nope}'"]
+NODES += ["{worker_env: {'0': {a: b}}}", "{worker_env: '${spec.env}', env: {a: b}}"]
+NODES += [f"{{factor: 1{400 * '0'}, monitor_interval: 1{400 * '0'}}}"]
 
 quick = settings(
     max_examples=60,

@@ -52,6 +52,23 @@ def test_a_list_takes_the_place_of_another(folder):
     assert compose([], job_file=job).origin("stop.signals.3") == "default"
 
 
+@pytest.mark.parametrize(
+    ("word", "path"),
+    [
+        ("machine.transitions.restart.conditions.0=foo", "machine.transitions.restart.conditions"),
+        ("spec.args.1=x", "spec.args"),
+        ("stop.signals.0=INT", "stop.signals"),
+    ],
+)
+def test_an_entry_that_was_typed_makes_a_list_the_command_lines(folder, word, path):
+    job = folder("job.yaml", "spec: {args: [a, b]}\nstop: {signals: [TERM]}\n")
+    composed = compose([word], job_file=job)
+    assert composed.origin(path) == f"command line: {word}"
+    assert composed.locate(Problem("x", path=path)).where == f"command line: {word}"
+    (line,) = [line for line in composed.to_yaml(origin=True).splitlines() if word in line]
+    assert line.strip().startswith(f"{path.rpartition('.')[2]}: [")
+
+
 def test_a_finding_without_a_place_gets_the_nearest(folder):
     folder("machine/mine.yaml", "defaults: [elastic]\nstates:\n  NEW:\n    on_enter: [x]\n")
     composed = compose(["machine=mine"], job_file=folder("job.yaml", ""))

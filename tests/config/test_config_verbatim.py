@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elastic_fsm.config import compose
+from elastic_fsm.config import compose, resolve
 from elastic_fsm.config.verbatim import decode, encode, text_of
 
 TEXTS = [
@@ -80,6 +80,26 @@ def test_anchors_and_merge_keys(folder):
     spec = compose([], job_file=job).values["spec"]
     assert spec["env"] == {"A": "0115", "B": "1e3"}
     assert spec["worker_env"] == {0: {"A": "0115", "B": "yes"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("job.json", '{"spec": {"worker_env": {"0": {"A.B": "1e3"}}}}'),
+        ("job.yaml", "spec: {worker_env: {'0': {A.B: 1e3}}}"),
+    ],
+)
+def test_a_local_rank_may_be_written_as_text(folder, name, text):
+    composed = compose([], job_file=folder(name, text))
+    assert composed.values["spec"]["worker_env"] == {0: {"A.B": "1e3"}}
+    assert composed.origin("spec.worker_env.0.A.B") == f"{name}:1"
+    program = json.loads('{"spec": {"worker_env": {"0": {"A.B": "1e3"}}}}')
+    assert resolve(program).values["spec"]["worker_env"] == {0: {"A.B": "1e3"}}
+
+
+def test_the_variables_of_one_worker_in_one_word():
+    words = ["spec.worker_env.0={A: 1e3}", "spec.worker_env={'0': {B: yes}}"]
+    assert compose(words).values["spec"]["worker_env"] == {0: {"A": "1e3", "B": "yes"}}
 
 
 def test_the_command_line_wins_over_the_file(folder):

@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 
 from elastic_fsm import shebang
+from elastic_fsm.banner import banner
 from elastic_fsm.cli import run_command_line
 from elastic_fsm.command import check_command
+from elastic_fsm.config import compose
 from elastic_fsm.devices import visible_gpus, workers_for_auto
+from elastic_fsm.preparing import prepare
 from elastic_fsm.problems import BadInput
+from elastic_fsm.rundir import RunDir
 from elastic_fsm.words import Grammar
 
 split_words = Grammar(
@@ -201,6 +205,7 @@ def problems(tmp_path, monkeypatch):
     (tmp_path / "plain").write_text("")
     (tmp_path / "sub" / "pkg").mkdir(parents=True)
     (tmp_path / "sub" / "own.py").write_text("")
+    (tmp_path / "sub" / "pkg" / "main.py").write_text("")
     (tmp_path / "dir.py").mkdir()
     (tmp_path / "dir.py" / "main.py").write_text("")
     for link in ("lost.py", "lost"):
@@ -357,6 +362,32 @@ def test_a_program_may_be_of_a_kind_that_was_registered(problems, tmp_path, form
     assert problems("./my.lua") == []
 
 
+@pytest.mark.parametrize(
+    ("name", "head", "refused"),
+    [
+        ("run.sh", "echo hi\n", True),
+        ("run.sh", "", True),
+        ("run.sh", "\x7fELF", False),
+        ("empty", "", True),
+        ("empty.lua", "", False),
+        ("odd", "<?php\n", False),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_nobody_registers_shell_scripts_or_nothing_at_all(
+    problems, tmp_path, formats, name, head, refused, known
+):
+    """Whatever else Linux was told of, and where that is out of sight."""
+    (formats / "lua").touch()
+    if not known:
+        for file in formats.iterdir():
+            file.unlink()
+    (tmp_path / name).write_text(head)
+    (tmp_path / name).chmod(0o755)
+    found = [f"spec.entrypoint: './{name}' does not say what runs it"]
+    assert [problem.partition("\n")[0] for problem in problems(f"./{name}")] == found * refused
+
+
 def test_other_systems_take_the_words_of_a_first_line_apart(problems, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.platform", "darwin")
     (tmp_path / "tool").write_text("#!/usr/bin/env sh -e\n")
@@ -442,6 +473,58 @@ def test_the_guardian_must_have_a_python(problems, monkeypatch, python):
     assert "executable for this user" in problem
 
 
+@pytest.fixture
+def packages(tmp_path):
+    """One with an ``__init__``, one without, and in each another package, which can be run."""
+    for package in ("full", "bare"):
+        (tmp_path / package / "inner").mkdir(parents=True)
+        (tmp_path / package / "part.py").write_text("raise AssertionError('imported')")
+        (tmp_path / package / "inner" / "__main__.py").write_text("")
+    (tmp_path / "full" / "__init__.py").write_text("raise AssertionError('imported')")
+
+
+@pytest.mark.parametrize("package", ["full", "bare"])
+def test_a_module_is_looked_for_down_to_its_file(problems, packages, package):
+    for name in ("part", "inner", "inner.__main__"):
+        assert problems(f"{package}.{name}", module=True) == []
+    (problem,) = problems(f"{package}.prat", module=True)
+    assert problem == (
+        f"spec.entrypoint: no module 'prat' in '{package}'\n    did you mean 'part'?"
+    )
+    (problem,) = problems(f"{package}.part.x", module=True)
+    assert problem == f"spec.entrypoint: no module 'x' in '{package}.part'"
+    (problem,) = problems(package, module=True)
+    assert problem.startswith(
+        f"spec.entrypoint: '{package}' is a package without a module __main__"
+    )
+    assert f"    name a module in it: {package}." in problem
+
+
+def test_a_package_with_nothing_in_it_cannot_be_run(problems, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (problem,) = problems("empty", module=True)
+    assert problem.endswith("\n    name a module")
+
+
+def test_the_path_of_a_file_names_no_module(problems, packages):
+    for name in ("full/part", "./train.py"):
+        (problem,) = problems(name, module=True)
+        assert problem.startswith(f"spec.entrypoint: {name!r} is a path, and no module's name\n")
+        assert "as in -m pkg.train" in problem
+    for module in ("train", "full.part"):
+        (problem,) = problems(f"{module}.py", module=True)
+        assert problem == (
+            f"spec.entrypoint: no module 'py' in {module!r}\n"
+            f"    a module is named without .py: -m {module}"
+        )
+
+
+def test_what_is_installed_may_look_for_its_parts_elsewhere(problems):
+    """As packages do that lay another folder onto their ``__path__``."""
+    assert problems("json.no_such", module=True) == []
+    assert problems("sys.no_such", module=True) == []
+
+
 def test_another_interpreter_may_know_other_modules(problems, monkeypatch):
     monkeypatch.setenv("PYTHON_EXEC", "./tool")
     assert problems("no_such", module=True) == []
@@ -455,6 +538,12 @@ def test_the_other_interpreter_must_be_there(problems, monkeypatch, python):
         (problem,) = problems(words[0], **words[1])
         assert problem.startswith(found)
     assert problems("sh") == []
+
+
+def test_the_first_words_of_a_run_that_no_signal_stops(tmp_path):
+    prepared = prepare(compose(["stop.signals=[]"]), ["true"])
+    text = banner(prepared, RunDir(tmp_path, tmp_path / "node", 0, -1))
+    assert "; stop by no signal, 25 s of grace; " in text
 
 
 # -- devices -----------------------------------------------------------------------------------

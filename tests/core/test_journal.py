@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -123,6 +124,19 @@ def test_without_a_path_nothing_is_written():
     journal.close()
 
 
+def test_an_action_with_a_secret_is_written_without_it(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path, masked_texts={"post(token=abc)": "post(token=***)"})
+    record = {"actions": ["stop_workers", "post(token=abc)"]}
+    journal.write(record)
+    journal.write({"note": "no step"})
+    journal.close()
+    first, second = lines_of(path)
+    assert first["actions"] == ["stop_workers", "post(token=***)"]
+    assert second == {"seq": 2, "note": "no step"}
+    assert record["actions"][1] == "post(token=abc)"  # it is the observers', too
+
+
 def test_an_earlier_journal_is_continued_and_not_lost(tmp_path):
     path = tmp_path / "journal.jsonl"
     path.write_text('{"earlier":1}\n')
@@ -153,7 +167,9 @@ def test_a_line_that_was_written_in_part_is_the_last(tmp_path):
         written = b""
 
         def write(self, data):
-            self.written += data[:5]
+            if self.written:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            self.written = data[:5]
             return 5
 
         def close(self): ...
@@ -164,7 +180,7 @@ def test_a_line_that_was_written_in_part_is_the_last(tmp_path):
     journal.write({"a": 2})
     assert disk.written == b'{"seq'
     assert len(warnings) == 1
-    assert "only 5 of 35 bytes were written" in warnings[0]
+    assert "No space left on device" in warnings[0]
 
 
 FACTS = Facts(now=1.0, exit_codes={1: -9})

@@ -299,11 +299,13 @@ def test_a_damaged_line_is_no_agreement(eventful, node):
 
 
 def test_a_masked_value_stands_for_whatever_it_was(eventful, node):
-    """A secret in an action's parameters is hidden in the header, not in the lines' texts."""
+    """A secret in an action's parameters is hidden in header and lines, and not in a job file."""
     from elastic_fsm.hindsight.replay import _same
 
     assert _same(["run_command(argv=x-secret-y)"], ["run_command(argv=x-***-y)"])
+    assert _same(["run_command(argv=x-***-y)"], ["run_command(argv=x-secret-y)"])
     assert not _same(["run_command(argv=x-secret-z)"], ["run_command(argv=x-***-y)"])
+    assert not _same(["run_command(argv=x-***-y)"], ["run_command(argv=x-secret-z)"])
 
 
 def test_the_check_that_all_scenarios_go_through_can_fail():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -220,18 +222,52 @@ def test_a_bad_run_is_one_line_among_others(under_way, journal, said, capsys):
     assert problem == f"bad node-0: {bad / 'journal.jsonl'}: {said}"
 
 
-def test_a_run_that_may_not_be_looked_into_is_told(under_way, monkeypatch):
-    def refused(run):
-        raise PermissionError(13, "Permission denied", str(run))
+@pytest.fixture
+def closed(monkeypatch):
+    """Folders that this user may not enter; the system lets root do that."""
+    folders = set()
 
+    def guarded(real, *, itself):
+        def call(path, *args, **options):
+            above = {Path(path), *Path(path).parents} if isinstance(path, str | Path) else set()
+            if folders & (above if itself else above - {Path(path)}):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return real(path, *args, **options)
+
+        return call
+
+    access = os.access
+    monkeypatch.setattr("os.access", lambda p, *args: p not in folders and access(p, *args))
+    monkeypatch.setattr("os.stat", guarded(os.stat, itself=False))
+    monkeypatch.setattr(Path, "open", guarded(Path.open, itself=False))
+    monkeypatch.setattr(Path, "iterdir", guarded(Path.iterdir, itself=True))
+    return folders
+
+
+def test_a_run_that_may_not_be_looked_into_hides_no_other(under_way, closed, capsys):
     runs = under_way.parent.parent
-    monkeypatch.setattr(
-        "elastic_fsm.hindsight.status.node_folders", lambda p: [] if p == runs else refused(p)
-    )
-    monkeypatch.setattr("elastic_fsm.hindsight.status._beginning", refused)
-    (status,) = status_of(runs)
-    assert status.condition == "unreadable"
-    assert status.problem == f"{runs / 'run'}: Permission denied"
+    private = runs / "private"
+    (private / "node-0").mkdir(parents=True)
+    closed.add(private)
+    assert run_command_line(["status", str(runs)]) == 0
+    _, *rows, problem = capsys.readouterr().out.splitlines()
+    assert [row.split()[:3] for row in rows] == [
+        ["private", "-", "unreadable"],
+        ["scenario", "node-0", "agent"],
+    ]
+    assert problem == f"private -: {private}: Permission denied"
+
+
+@pytest.mark.parametrize("place", ["runs", "run"])
+def test_a_node_that_may_not_be_looked_into_is_told(under_way, closed, place):
+    run = under_way.parent
+    private = run / "node-1"
+    private.mkdir()
+    closed.add(private)
+    one, other = status_of(run if place == "run" else run.parent)
+    assert (one.run_id, one.node, one.condition) == ("run", "node-1", "unreadable")
+    assert one.problem == f"{private / 'journal-0.jsonl'}: Permission denied"
+    assert (other.node, other.condition) == ("node-0", "agent died")
 
 
 def test_a_last_line_that_cannot_be_used_is_said(under_way):

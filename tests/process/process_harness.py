@@ -22,6 +22,8 @@ import tty
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 WAIT = 60
 MARK = "PROCESS_TEST_MARK"
 
@@ -318,6 +320,18 @@ class Scene:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
+
+    def small_disk(self, name: str, size: str, script: str = '"$@"') -> list[str]:
+        """The words before a command to which the folder is a disk of its own; ``script`` runs it.
+
+        Skips where nothing can be mounted.
+        """
+        (self.folder / name).mkdir()
+        line = f"mount -t tmpfs -o {size} none {name} && {{ {script}; }}"
+        within = ["unshare", "-m", "sh", "-c", line, "sh"]
+        if subprocess.run([*within, "true"], cwd=self.folder, capture_output=True).returncode:
+            pytest.skip("nothing can be mounted here")
+        return within
 
     def survivors(self) -> dict[int, str]:
         """The living processes of this scene, agents included: command lines by pid."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 
 import pytest
@@ -60,6 +59,18 @@ CASES = {
     "a command that cannot be run": (["./plain"], "'./plain' may not be executed", "chmod +x"),
     "a script that is not there": (["trian.py"], "no such file: 'trian.py'", "'train.py'"),
     "a module that is not there": (["-m", "nosuch.mod"], "no module named 'nosuch'", "python"),
+    "a file as a module": (["-m", "train.py"], "no module 'py' in 'train'", "-m train"),
+    "a path as a module": (["-m", "dir.py/main"], "'dir.py/main' is a path", "-m pkg.train"),
+    "a shell script that does not say so": (
+        ["./mute.sh"],
+        "does not say what runs it",
+        "#!/bin/sh",
+    ),
+    "a place to meet, and nobody to meet": (
+        ["rendezvous.endpoint=host0:29400", "--", "true"],
+        "command line: rendezvous.endpoint: rendezvous=standalone meets nobody",
+        "choose rendezvous=c10d",
+    ),
     "no module": (["-m"], "-m needs the name of a module", "-m pkg.train"),
     "an unknown machine": (["machine=elastik", "true"], "machine: there is", "elastic"),
     "an unknown launcher": (["launcher=foo", "true"], "launcher: there is", "subprocess"),
@@ -110,6 +121,7 @@ def test_refused(scene, case):
     scene.write("plain", "no program\n")
     scene.write("train.py", "")
     scene.write("dir.py/main.py", "")
+    scene.write("mute.sh", "echo hi\n").chmod(0o755)
     scene.write("nul.yaml", 'spec:\n  args: ["a\\0b"]\n  entrypoint: "true"\n')
     scene.write("leaves.py", "raise SystemExit(5)")
     scene.write("broken.yaml", "spec: {role: a}\nstop: {grace: [\nlogs: x\n")
@@ -255,12 +267,8 @@ def test_a_current_folder_that_is_gone(scene, verb):
 @pytest.mark.parametrize("files", range(2, 9))
 def test_a_place_with_room_for_too_few_files(scene, files):
     """Whichever of the first files it is that finds no room: nothing is started, or left."""
-    (scene.folder / "full").mkdir()
-    mount = f"mount -t tmpfs -o nr_inodes={files} none full"
-    script = f'{mount} && "$@"; code=$?; ls -A full; exit $code'
-    within = ["unshare", "-m", "sh", "-c", script, "sh"]
-    if subprocess.run([*within, "true"], cwd=scene.folder, capture_output=True).returncode:
-        pytest.skip("nothing can be mounted here")
+    script = '"$@"; code=$?; ls -A full; exit $code'
+    within = scene.small_disk("full", f"nr_inodes={files}", script)
     words = ["run_dir=full", "--", "touch", "started"]
     run = scene.run(*words, argv=[*within, sys.executable, "-m", "elastic_fsm", "run"])
     screen = check_refused(scene, run)

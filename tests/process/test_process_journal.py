@@ -100,6 +100,52 @@ def test_a_run_with_plugins_is_replayed_from_another_folder(scene):
     assert "no difference" in replayed.out
 
 
+SECRET_JOB = """
+spec: {env: {HF_TOKEN: SECRETAAA}}
+machine:
+  states:
+    SUCCEEDED:
+      on_enter:
+        - run_command:
+            argv: [sh, -c, 'echo "got $*"; echo done', sh, --token, SECRETBBB, --pwd=S4,
+                   "https://u:SECRETCCC@h/x", SECRETAAA]
+            name: tell
+"""
+
+
+def test_no_file_of_a_run_holds_a_secret_and_the_journal_is_replayed(scene):
+    scene.write("job.yaml", SECRET_JOB)
+    command = ("--", "sh", "-c", 'echo "$HF_TOKEN" "$@"', "sh", "--api-key", "SECRETDDD")
+    run = scene.run("-c", "job.yaml", "logs=console", *command)
+    assert run.code == 0
+    assert "SECRETAAA --api-key SECRETDDD" in run.out + run.err
+    assert "got --token SECRETBBB --pwd=S4 https://u:SECRETCCC@h/x SECRETAAA" in run.out + run.err
+    files = [path for path in run.node.rglob("*") if path.is_file()]
+    assert {"journal.jsonl", "run.yaml"} <= {path.name for path in files}
+    for path in files:
+        text = path.read_text()
+        assert "SECRET" not in text, path
+        assert "S4" not in text, path
+    journal = read_journal(run.node)
+    (action,) = next(r["actions"] for r in journal.records if r.get("dest") == "SUCCEEDED")
+    assert "'--token', '***', '--pwd=***'" in action
+    assert "no difference" in scene.run(verb="replay").out
+    assert scene.run(verb="explain").code == 0
+    assert "run_command" in scene.run("--run", "elastic_runs/latest", verb="graph").out
+
+
+def test_a_saved_run_is_run_again(scene):
+    words = ("a=b", "", "${x}", "--lr", "1e3")
+    scene.write("show.py", "import sys; print(sys.argv[1:])\n")
+    run = scene.run("logs=console", "run_id=first", "show.py", *words)
+    told = f"[default0]: {list(words)}"
+    assert told in run.out + run.err
+    saved = run.node / "run.yaml"
+    again = scene.run("-c", str(saved), "run_id=second")
+    assert again.code == 0, again.err
+    assert told in again.out + again.err
+
+
 def test_a_changed_line_is_found_by_the_check_that_all_tests_here_go_through(scene):
     """Else the check could be one that never fails."""
     run = scene.run("-n", "1", "--", "true")

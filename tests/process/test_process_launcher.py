@@ -680,6 +680,13 @@ def test_no_descriptor_is_left_open(stage, launcher, scene):
     assert opened == [opened[0]] * 4
 
 
+def test_a_guardian_that_somebody_has_stopped_keeps_nobody(stage, launcher):
+    helper = launcher._guardian.pid
+    os.kill(helper, signal.SIGSTOP)
+    assert launcher.close() == []
+    assert not os.path.exists(f"/proc/{helper}")
+
+
 def test_a_guardian_gives_up_what_it_cannot_kill(monkeypatch, scene):
     """It does not look for ever, for instance for a worker that became another user."""
     other = subprocess.Popen(["sleep", "600"], env=scene.env)

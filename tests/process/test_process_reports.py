@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -328,10 +329,14 @@ def test_no_room_for_the_run(scene):
     assert "Traceback" not in run.err
 
 
-def test_too_few_descriptors(scene):
-    """It says what it lacks, and leaves nothing behind."""
-    argv = ["sh", "-c", 'ulimit -n 30; exec "$0" "$@"', sys.executable, "-m", "elastic_fsm", "run"]
-    run = scene.run("-n", "16", "--", "sleep", scene.env["SLEEP"], argv=argv)
-    assert run.code == 70
-    assert "Traceback" not in run.err
-    assert "Too many open files" in run.report["error"]
+FILLS = "import itertools\nfor n in itertools.count():\n    print(n, 'x' * 500, flush=True)\n"
+
+
+def test_a_disk_that_is_full_is_named_as_the_cause(scene):
+    """The traceback that would tell it went where there was no room for it."""
+    within = scene.small_disk("full", "size=1m")
+    scene.write("fill.py", FILLS)
+    words = ["run_dir=full", "logs=files", "--", scene.python, "fill.py"]
+    run = scene.run(*words, argv=[*within, scene.python, "-m", "elastic_fsm", "run"])
+    assert run.code == 1, run.err
+    assert re.search(r"the disk of \S*/attempt_0/0 is full, what it wrote last is lost", run.err)

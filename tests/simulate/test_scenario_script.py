@@ -95,7 +95,13 @@ def test_what_goes_on_for_ever_needs_an_end(line, end):
 def test_a_file_that_cannot_be_read(tmp_path):
     (tmp_path / "crash.txt").write_text("workers 2\n")
     (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
-    for name, what in [("crsh.txt", "'crash.txt'"), ("bytes.txt", "not text"), ("", "directory")]:
-        with pytest.raises(BadInput, match=what):
+    (tmp_path / "none").mkdir()
+    for name, what in {
+        "crsh.txt": "No such file or directory\n    did you mean 'crash.txt'?",
+        "bytes.txt": "it is not text\n    save it as UTF-8",
+        "": "Is a directory\n    name a file that may be read",
+        "none/crash.txt": "No such file or directory\n    docs/scenarios.md says what such a file",
+    }.items():
+        with pytest.raises(BadInput, match=re.escape(f"no scenario can be read: {what}")):
             read_script(tmp_path / name)
     assert read_script(tmp_path / "crash.txt").folder == tmp_path

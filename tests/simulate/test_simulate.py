@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -351,6 +352,18 @@ def test_plugins_stand_beside_the_scenario(tmp_path):
         "set machine.transitions.restart.conditions=[never]\nat 1s worker 0 exits 1\n"
     )
     assert "give_up" in simulate(read_script(path), Stage())
+
+
+def test_the_scenario_of_the_first_page_says_what_stands_there(write, capsys):
+    """Whoever reads the README can do as it does."""
+    page = (Path(__file__).parent.parent.parent / "README.md").read_text()
+    scenario = re.search(r"^```\n(# failures.txt.*?)^```$", page, re.MULTILINE | re.DOTALL)[1]
+    line, told = re.search(
+        r"^\$ elastic-fsm (simulate .*)\n([^`]*)\.\.\.$", page, re.MULTILINE
+    ).groups()
+    assert write(scenario, "failures.txt") in line
+    assert run_command_line(line.split()) == 0
+    assert capsys.readouterr().out.startswith(told)
 
 
 def test_a_scenario_is_played_with_any_values():

@@ -263,6 +263,15 @@ def test_functions_of_a_program_work(scene, start_method):
     )
 
 
+@pytest.mark.parametrize("start_method", METHODS)
+def test_what_lies_in_the_current_folder_is_not_taken_for_ours(scene, start_method):
+    scene.write("elastic_fsm/__init__.py", "raise RuntimeError('not meant')")
+    scene.write("inner/program.py", MAIN + 'if __name__ == "__main__":\n    main()\n')
+    program = scene.run(argv=[sys.executable, "inner/program.py", start_method])
+    assert program.code == 0, program.err
+    assert program.out.startswith("training good\n{0: 'goodgood'}")
+
+
 def test_a_program_without_its_guard_is_told_so(scene):
     scene.write("program.py", MAIN + "main()\n")
     program = scene.run(argv=[sys.executable, "program.py", "spawn"])

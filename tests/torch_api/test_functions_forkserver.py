@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from process_harness import WAIT, Watch, is_alive
@@ -381,6 +382,17 @@ def test_the_command_line_restarts_a_script(scene):
     assert "[default1]: hello a b" in run.out
     scene.bell.path.write_text("last\n")
     assert scene.bell.wait(2) == ["x", "last"]
+
+
+def test_what_lies_in_the_current_folder_is_not_taken_for_ours(scene):
+    """Nor for one of Python's own modules."""
+    for name in ("elastic_fsm/__init__.py", "elastic_fsm/launchers/__init__.py", "types.py"):
+        scene.write(name, "raise RuntimeError('not meant')")
+    scene.write("inner/train.py", "print('here')")
+    program = str(Path(sys.executable).with_name("elastic-fsm"))
+    run = scene.run(argv=[program, "run", "launcher=forkserver", "-n", "2", "inner/train.py"])
+    assert run.code == 0, run.err
+    assert run.log(0) == run.log(1) == "here\n"
 
 
 @pytest.mark.torch

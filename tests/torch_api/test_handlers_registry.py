@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
 import elastic_fsm
+from elastic_fsm.banner import banner
+from elastic_fsm.config import compose
 from elastic_fsm.distributed.elastic import rendezvous
+from elastic_fsm.preparing import prepare
 from elastic_fsm.problems import BadInput
+from elastic_fsm.rendezvous.choice import check_rendezvous
 from elastic_fsm.rendezvous.errors import (
     RendezvousClosedError,
     RendezvousError,
@@ -27,7 +33,9 @@ from elastic_fsm.rendezvous.handler_registry import (
     rendezvous_handler_registry,
 )
 from elastic_fsm.rendezvous.hash_store import HashStore
+from elastic_fsm.rendezvous.options import TAKEN, warn_of_options
 from elastic_fsm.rendezvous.single import SingleNodeHandler
+from elastic_fsm.rundir import RunDir
 
 
 def parameters(backend="single", nodes=1, endpoint="", **config):
@@ -238,6 +246,119 @@ def test_a_wrong_option_is_named():
         params.get_as_bool("is_host")
     with pytest.raises(ValueError, match="'read_timeout' must be a whole number, not 'long'"):
         params.get_as_int("read_timeout")
+
+
+# -- options, told before a run starts ---------------------------------------------------------
+
+# Where torch reads the options of each backend.
+HOMES = {
+    "static": ["static_tcp_rendezvous"],
+    "c10d": ["c10d_rendezvous_backend", "dynamic_rendezvous"],
+    "etcd": ["etcd_rendezvous"],
+    "etcd-v2": ["etcd_rendezvous_backend", "dynamic_rendezvous"],
+}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("backend", HOMES)
+def test_the_options_are_those_that_torch_asks_for(backend):
+    home = pytest.importorskip("torch.distributed.elastic.rendezvous")
+    folder = Path(home.__file__).parent
+    text = "".join((folder / f"{module}.py").read_text() for module in HOMES[backend])
+    asked = re.findall(r'params\.(?:config\.)?(?:get\w*\(|config\[)\s*"(\w+)"', text)
+    asked += [f"{key}_timeout" for key in re.findall(r'_get_timeout\(params, "(\w+)"\)', text)]
+    assert sorted({*asked} - {"rank"}) == sorted(TAKEN[backend])
+
+
+def refused(*words):
+    """What stands on the screen, if anything."""
+    return [str(problem) for problem in check_rendezvous(compose(words).values)]
+
+
+C10D = ("rendezvous=c10d", "rendezvous.endpoint='h:1'")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("option", "takes"),
+    [
+        ("join_timeout=abc", "a whole number, at least 1"),
+        ("last_call_timeout=0", "a whole number, at least 1"),
+        ("keep_alive_interval=[5]", "a whole number, at least 1"),
+        ("read_timeout=.inf", "a whole number, at least 1"),
+        ("is_host=often", "true or false"),
+        ("store_type=1", "tcp or file"),
+    ],
+)
+def test_a_value_that_torch_would_refuse_is_told(option, takes):
+    name, _, value = option.partition("=")
+    (problem,) = refused(*C10D, f"rendezvous.options.{option}")
+    assert problem.startswith(f"rendezvous.options.{name}: ")
+    assert value.strip("[].") in problem
+    assert problem.endswith(f" does not fit\n    it takes {takes}")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "option",
+    ["join_timeout=9", "join_timeout='9'", "join_timeout=null", "is_host=yes", "store_type=' TCP'"],
+)
+def test_a_value_that_torch_takes_is_none_of_our_business(option):
+    assert refused(*C10D, f"rendezvous.options.{option}") == []
+
+
+@pytest.mark.torch
+def test_a_file_store_is_known_by_any_of_its_names():
+    words = ("rendezvous=c10d", "rendezvous.options.store_type=FILE")
+    assert "a file store needs its file" in refused(*words)[0]
+    assert refused(*words, "rendezvous.endpoint=/shared/run") == []
+
+
+def test_what_is_said_elsewhere_is_no_option_of_any_handler(monkeypatch):
+    known = {**rendezvous_handler_registry._registry, "mine": creator_of("mine")}
+    monkeypatch.setattr(rendezvous_handler_registry, "_registry", known)
+    mine = ("rendezvous=c10d", "rendezvous.name=mine", "rendezvous.endpoint='h:1'")
+    (problem,) = refused(*mine, "rendezvous.options.local_addr=x")
+    assert problem == (
+        "rendezvous.options.local_addr: local_addr is none of the handler's options\n"
+        "    give it as spec.local_addr"
+    )
+    assert refused(*mine, "rendezvous.options.join_timeout=soon") == []
+
+
+def test_an_option_that_torch_has_no_use_for_is_warned_of():
+    """Not refused: another torch may know it, or a handler that has replaced torch's."""
+    assert warn_of_options("static", {"timeout": 9}) == warn_of_options("mine", {"a": 1}) == ""
+    warning = warn_of_options("static", {"timeout": 9, "rank": 1, "a": 2})
+    assert warning == (
+        "rendezvous=static has no use for rendezvous.options.a, rendezvous.options.rank; "
+        "it takes timeout"
+    )
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("words", "warned"),
+    [
+        ((), False),
+        (("rendezvous.options.join_timeout=9",), False),
+        (("rendezvous.options.a=1",), True),
+    ],
+)
+def test_the_warning_is_among_the_first_words(words, warned, tmp_path):
+    prepared = prepare(compose((*C10D, *words)), ["true"])
+    text = banner(prepared, RunDir(tmp_path, tmp_path / "node", 0, -1))
+    assert ("warning: rendezvous=c10d has no use for rendezvous.options.a; it" in text) == warned
+
+
+@pytest.mark.parametrize("name", ["standalone", "single"])
+@pytest.mark.parametrize("key", ["endpoint", "options.join_timeout"])
+def test_a_node_alone_is_not_told_where_to_meet(name, key):
+    (problem,) = refused(f"rendezvous.name={name}", f"rendezvous.{key}=9")
+    assert problem == (
+        f"rendezvous.{key}: rendezvous={name} meets nobody\n"
+        "    choose rendezvous=c10d, or take it out"
+    )
 
 
 # -- a single node -----------------------------------------------------------------------------

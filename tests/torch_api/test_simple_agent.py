@@ -209,6 +209,53 @@ def test_a_stop_signal_ends_a_method_that_blocks(simple, journal, method):
     assert journal().path[-1] == ("stopped", "STOPPED")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    "method",
+    ["_rendezvous", "_start_workers", "_monitor_workers", "_stop_workers", "_exit_barrier"],
+)
+def test_a_signal_exception_that_a_method_raises_by_itself(simple, journal, method, number):
+    """No signal has come that would be an event: it is an error, but names the death signal."""
+    mine = SignalException("mine", number)
+
+    def raise_mine(self, *_):
+        raise mine
+
+    kind = type("Raising", (Scripted,), {method: raise_mine})
+    looks = [failed()] if method == "_stop_workers" else [DONE]
+    agent = simple(looks, kind=kind, max_restarts=1)
+    with pytest.raises(SignalException) as raised:
+        agent.run()
+    assert raised.value is mine
+    told = [word for word in agent.trace if word.startswith("_shutdown")]
+    assert told[0] == f"_shutdown({number.name})"
+    assert journal().path[-1][1] == "UNKNOWN"
+
+
+def test_a_handler_of_a_subclass_that_raises(simple):
+    """As for a warning that a scheduler sends."""
+
+    class Warned(Scripted):
+        def _start_workers(self, worker_group):
+            def tell(number, _):
+                raise SignalException("preempted", signal.Signals(number))
+
+            signal.signal(signal.SIGUSR1, tell)
+            return super()._start_workers(worker_group)
+
+    before = signal.getsignal(signal.SIGUSR1)
+    agent = simple([_kill_self(signal.SIGUSR1)], kind=Warned)
+    with pytest.raises(SignalException, match="preempted"):
+        agent.run()
+    signal.signal(signal.SIGUSR1, before)
+    assert agent.trace[len(FIRST)] == "_shutdown(SIGUSR1)"
+
+
+def test_a_look_that_finds_nothing_at_all(simple):
+    with pytest.raises(TypeError, match="_monitor_workers must return a RunResult, not None"):
+        simple([None]).run()
+
+
 def test_a_stop_signal_ends_a_rendezvous_that_blocks(simple):
     class Alone(Handler):
         def next_rendezvous(self):
