@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from elastic_fsm.launchers.streams import open_log
-from elastic_fsm.logs import last_lines
+from elastic_fsm.logs.files import last_lines
 
 
 def test_a_log_is_appended_to_and_not_inherited(tmp_path):
