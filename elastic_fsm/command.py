@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,7 +151,7 @@ def _check_parts(name: str, here: Path) -> Iterator[Problem]:
     """A module below ``here``, the workers' folder, down to its file; nothing is imported.
 
     A package without ``__init__`` has no ``origin``, and may lie in several places. An installed
-    one may look for its parts where only itself knows, and is left to that.
+    one, and one that sets its ``__path__``, may have parts where only itself knows.
     """
     top, *rest = name.split(".")
     found = PathFinder.find_spec(top, [str(here), *sys.path])
@@ -159,6 +159,8 @@ def _check_parts(name: str, here: Path) -> Iterator[Problem]:
         return
     package = top
     for part in rest:
+        if _sets_its_path(found):
+            return
         folders = list(found.submodule_search_locations or ())
         found = PathFinder.find_spec(part, folders)  # its whole name would ask for the parents
         if found is None:
@@ -167,6 +169,12 @@ def _check_parts(name: str, here: Path) -> Iterator[Problem]:
         package = f"{package}.{part}"
     if found.submodule_search_locations is not None:
         yield from _check_package(name, list(found.submodule_search_locations))
+
+
+def _sets_its_path(package: ModuleSpec) -> bool:
+    if not package.has_location or package.origin is None:
+        return False
+    return b"__path__" in Path(package.origin).read_bytes()
 
 
 def _no_part(name: str, package: str, part: str, folders: list[str]) -> Problem:

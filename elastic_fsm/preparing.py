@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elastic_fsm.command import check_command
+from elastic_fsm.config.masking import masks_in
 from elastic_fsm.descriptors import check_descriptors
 from elastic_fsm.devices import workers_for_auto
 from elastic_fsm.group import WorkerGroup, WorkerSpec
@@ -93,7 +94,7 @@ def prepare(
     Plug-ins are looked for in ``plugin_folders`` and the current one, too. Raises
     :class:`BadInput` with all problems found.
     """
-    problems: list[Problem] = []
+    problems = list(_hidden(composed, has_command=bool(command)))
     if command:
         problems += _said_twice(composed, place)
         composed = composed.with_command(command, module=module)
@@ -108,7 +109,7 @@ def prepare(
     typed = place if command or not spec_values["entrypoint"] else ""
     problems += (_placed(composed, p, typed) for p in check_command(spec_values))
     problems += map(composed.locate, _check_groups(values))
-    descriptors = check_descriptors(values["logs"], spec_values["local_world_size"])
+    descriptors = check_descriptors(values, spec_values["local_world_size"])
     problems += map(composed.locate, descriptors)
     launcher = check_launcher(values["launcher"], spec_values)
     problems += (_placed(composed, p, typed) for p in launcher)
@@ -151,6 +152,15 @@ def _spec_values(spec: Mapping[str, Any], logs: Mapping[str, Any]) -> dict[str, 
     if values["local_world_size"] == "auto":
         values["local_world_size"] = workers_for_auto()
     return values
+
+
+def _hidden(composed: Composed, *, has_command: bool) -> Iterator[Problem]:
+    """A run that was saved has a mask in the place of each secret, which is not for its workers."""
+    replaced = ("spec.entrypoint", "spec.args") if has_command else ()
+    for path in masks_in(composed.values):
+        if path not in replaced:
+            what, fix = "was hidden when it was saved", f"give it anew: {path}=…"
+            yield composed.locate(Problem(what, path=path, fix=fix))
 
 
 def _said_twice(composed: Composed, place: str) -> Iterator[Problem]:

@@ -13,12 +13,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.config.tree import leaves, strings
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from elastic_fsm.declaration import Use
 
-__all__ = ["MASK", "hide", "is_secret", "mask_env", "masked_texts", "secrets_of"]
+__all__ = ["MASK", "hide", "is_secret", "mask_env", "masked_texts", "masks_in", "secrets_of"]
 
 MASK = "***"
 
@@ -28,12 +30,16 @@ _SECRET = re.compile(
     r"|(?:^|[_-])(?:key|pwd|pass|auth)(?:$|[_-])",
     re.IGNORECASE,
 )
+# Most numbers under such a name are none: --max-tokens 4096, --num-key-value-heads 8.
+_NUMBER = re.compile(r"[-+]?\d{1,8}(?:\.\d*)?(?:[eE][-+]?\d+)?")
+_PASSWORD = re.compile(r"secret|pass|pwd", re.IGNORECASE)
 _URL = re.compile(r"(?P<start>\b[a-z][a-z0-9+.-]*://[^\s/:@]*):[^\s/@]+@", re.IGNORECASE)
 # Without dashes only `name=value`: of other words nobody knows whether they are names.
 _OPTION = re.compile(r"(?P<name>--?[\w.-]+|[\w.-]+(?==))(?:=(?P<value>.*))?", re.DOTALL)
 _OC_ENV = re.compile(r"\$\{\s*oc\.env\s*:\s*([^,}\s]+)")
 # A shorter value found inside other text is more likely to be part of a common word.
 _LEAST = 6
+_HIDDEN = re.compile(r"(?:.*=)?\*\*\*|.*:\*\*\*@.*", re.DOTALL)
 # Below these keys of a configuration names are the user's; the other keys are ours, and `pass` in
 # `pass_through` means something else. The last four hold the parameters of actions.
 _USERS_OWN = ("env", "worker_env", "options", "on_enter", "on_exit", "before", "after")
@@ -41,8 +47,19 @@ _NO_SECRET = (dict, list, bool, type(None))
 
 
 def is_secret(name: str) -> bool:
-    """Whether a variable of this name holds something that must not be shown."""
-    return _SECRET.search(name) is not None
+    """Whether a variable or an option of this name holds something that must not be shown."""
+    return _SECRET.search(name.replace("-", "_")) is not None
+
+
+def _is_secret_value(name: str, value: str) -> bool:
+    return is_secret(name) and not (_NUMBER.fullmatch(value) and not _PASSWORD.search(name))
+
+
+def masks_in(values: Mapping[str, Any]) -> Iterator[str]:
+    """Dotted paths of what was hidden when it was saved, and holds nothing else any more."""
+    for path, value in leaves(values):
+        if any(_HIDDEN.fullmatch(text) for text in strings(value)):
+            yield ".".join(map(str, path))
 
 
 def secrets_of(
@@ -107,28 +124,33 @@ class _Walk:
         return list(self._words(value, users_own)) if isinstance(value, list) else value
 
     def _entry(self, key: Any, value: Any, users_own: bool) -> Any:
-        if users_own and is_secret(str(key)) and not isinstance(value, _NO_SECRET):
+        is_one = users_own and not isinstance(value, _NO_SECRET)
+        if is_one and _is_secret_value(str(key), str(value)):
             return self.secret(str(value))
         return self.tree(value, users_own=users_own or key in _USERS_OWN)
 
     def _words(self, words: list[Any], users_own: bool) -> Iterator[Any]:
         """A list may be a command: ``--api-key=x`` and ``--api-key x``."""
-        is_value = False
+        before = ""  # the option whose value a word may be
         for word in words:
-            option = _secret_option(word) if isinstance(word, str) else None
-            if option and option["value"] is not None:
-                yield f"{option['name']}={self.secret(option['value'])}"
-            elif is_value and isinstance(word, str) and not word.startswith("--"):
+            name, value = _option(word)
+            if value is not None and _is_secret_value(name, value):
+                yield f"{name}={self.secret(value)}"
+            elif _is_value(word) and _is_secret_value(before, word):
                 yield self.secret(word)
             else:
                 yield self.tree(word, users_own=users_own)
-            is_value = option is not None and option["value"] is None
+            before = name if value is None else ""
 
 
-def _secret_option(word: str) -> re.Match[str] | None:
-    """The parts of an option with a secret name; None for any other word."""
-    match = _OPTION.fullmatch(word)
-    return match if match and is_secret(match["name"].replace("-", "_")) else None
+def _is_value(word: Any) -> bool:
+    return isinstance(word, str) and not word.startswith("--")
+
+
+def _option(word: Any) -> tuple[str, str | None]:
+    """The name of an option, and its value where it has one; of any other word no name."""
+    match = _OPTION.fullmatch(word) if isinstance(word, str) else None
+    return (match["name"], match["value"]) if match else ("", None)
 
 
 def _hidden(secrets: tuple[str, ...], text: str) -> str:

@@ -75,7 +75,7 @@ def _composed(overrides: Sequence[str], words: GraphWords) -> Diagram:
 
     composed = compose(list(overrides), job_file=words.job_file)
     try:
-        spec = read_spec(composed.values["machine"])
+        spec = read_spec(composed.masked()["machine"])
     except BadInput as error:
         raise BadInput(map(composed.locate, error.problems)) from error
     chosen = [word for word in overrides if re.fullmatch(r"machine=\w+", word)]

@@ -132,7 +132,7 @@ def machine_diagram(
         from elastic_fsm.config import compose
 
         composed = compose([f"machine={machine}", *overrides])
-        spec, name = read_spec(composed.values["machine"]), machine
+        spec, name = read_spec(composed.masked()["machine"]), machine
     elif isinstance(machine, Mapping):
         spec, name = read_spec(machine), "machine"
     else:

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["ForkServerStarter", "python_task"]
 
 _CODE = (
-    "import sys; sys.path[:] = [sys.argv[1], *filter(None, sys.path)]; "
+    "import sys; sys.path[:] = [*filter(None, sys.path), sys.argv[1]]; "
     "from elastic_fsm.launchers.zygote import main; "
-    "del sys.path[0]; main(int(sys.argv[2]), *sys.argv[3:])"
+    "sys.path.pop(); main(int(sys.argv[2]), *sys.argv[3:])"
 )
 _WHAT = "the process that forks the workers"
 _MOST_STARTS = 3

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SpawnStarter"]
 
 _CODE = (
-    "import sys; sys.path[:] = [sys.argv[1], *filter(None, sys.path)]; "
+    "import sys; sys.path[:] = [*filter(None, sys.path), sys.argv[1]]; "
     "from elastic_fsm.launchers.child import main; main(*map(int, sys.argv[2:]))"
 )
 

@@ -107,10 +107,13 @@ def _check_node_rank(name: str, rank: int | None, nodes: int) -> Iterator[Proble
 
 def _check_alone(rendezvous: Mapping[str, Any]) -> Iterator[Problem]:
     """A node that was told where to meet the others is not meant to train in a world of its own."""
-    given = ["endpoint"] if rendezvous["endpoint"] else []
-    for key in (*given, *(f"options.{option}" for option in rendezvous["options"])):
-        what, path = f"rendezvous={rendezvous['name']} meets nobody", f"rendezvous.{key}"
-        yield Problem(what, path=path, fix="choose rendezvous=c10d, or take it out")
+    removals = {f"rendezvous.options.{name}": "'~{}'" for name in rendezvous["options"]}
+    if rendezvous["endpoint"]:
+        removals["rendezvous.endpoint"] = "{}="
+    for path, removal in removals.items():
+        what = f"rendezvous={rendezvous['name']} meets nobody"
+        fix = f"choose rendezvous=c10d, or take it out: {removal.format(path)}"
+        yield Problem(what, path=path, fix=fix)
 
 
 def _check_endpoint(rendezvous: Mapping[str, Any]) -> Iterator[Problem]:

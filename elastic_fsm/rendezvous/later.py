@@ -23,7 +23,8 @@ _PATIENCE = 5.0
 def make_handler(values: Mapping[str, Any], run_id: str) -> LaterHandler:
     """The handler that the configuration names; ``run_id`` is what the nodes have in common."""
     rendezvous = values["rendezvous"]
-    options = dict(rendezvous["options"])
+    # Some of torch's handlers take no None, where they have a default.
+    options = {key: value for key, value in rendezvous["options"].items() if value is not None}
     if rendezvous["name"] == "static":
         options["rank"] = rendezvous["node_rank"] or 0
     return LaterHandler(

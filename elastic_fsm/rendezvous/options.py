@@ -101,7 +101,7 @@ def check_options(backend: str, options: Mapping[str, Any]) -> Iterator[Problem]
         if name in _ELSEWHERE:
             fix = f"give it as {_ELSEWHERE[name]}"
             yield Problem(f"{name} is none of the handler's options", path=path, fix=fix)
-        elif value is not None and not kind.fits(value):  # None is torch's default
+        elif value is not None and not kind.fits(value):  # None is not handed over
             yield Problem(f"{cut(value)} does not fit", path=path, fix=f"it takes {kind.words}")
 
 

@@ -7,8 +7,9 @@ the object, so that a subclass may replace any of them.
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from elastic_fsm.failures import is_told_to_stop
 from elastic_fsm.registry import action
 from elastic_fsm.rendezvous.errors import RendezvousGracefulExitError, is_kind
 
@@ -95,7 +96,9 @@ def _death_signal(agent: CoarseAgent, event: Event) -> signal.Signals:
     """That of a ``SignalException`` which a method raised by itself counts, too, as with torch."""
     if event.name == "signal_received":
         return signal.Signals[event.data["signal"]]
-    return getattr(agent.cause, "sigval", signal.SIGTERM)
+    cause: Any = agent.cause
+    is_one = cause is not None and is_told_to_stop(cause)
+    return signal.Signals(cause.sigval) if is_one else signal.SIGTERM
 
 
 @action(answers=("workers_stopped",), blocking=True)

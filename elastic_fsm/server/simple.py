@@ -174,7 +174,7 @@ class SimpleElasticAgent(ElasticAgent):
                     self._worker_group.state = WorkerState.SUCCEEDED
                     return RunResult(WorkerState.SUCCEEDED)
                 if is_told_to_stop(error):
-                    self._shut_down_by(error.sigval)  # type: ignore[attr-defined]
+                    self._shut_down_by(signal.Signals(error.sigval))  # type: ignore[attr-defined]
                 raise
             finally:
                 self._shutdown(timeout=self._shutdown_timeout)

@@ -500,6 +500,12 @@ def test_a_module_is_looked_for_down_to_its_file(problems, packages, package):
     assert f"    name a module in it: {package}." in problem
 
 
+def test_a_package_that_sets_its_path_has_parts_elsewhere(problems, packages, tmp_path):
+    init = "import os\n__path__.append(os.path.join(os.path.dirname(__file__), 'real'))\n"
+    (tmp_path / "full" / "__init__.py").write_text(init)
+    assert problems("full.train", module=True) == []
+
+
 def test_a_package_with_nothing_in_it_cannot_be_run(problems, tmp_path):
     (tmp_path / "empty").mkdir()
     (problem,) = problems("empty", module=True)

@@ -36,6 +36,18 @@ def shipped_machine():
     return load_machine(settings["machine"], Registry([conditions, actions]), settings)
 
 
+def test_a_picture_holds_no_secret(capsys, tmp_path):
+    argv = "[mail, --token, SECRET1, 'https://u:SECRET2@h/x']"
+    job = tmp_path / "job.yaml"
+    job.write_text(
+        f"machine: {{states: {{FAILED: {{on_enter: {{run_command: {{argv: {argv}}}}}}}}}}}"
+    )
+    assert run_command_line(["graph", "-c", str(job)]) == 0
+    shown = capsys.readouterr().out
+    assert "mail" in shown
+    assert "SECRET" not in shown
+
+
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -11,10 +11,15 @@ pytestmark = pytest.mark.slow
 FAILS_ONCE = "exit $((1 - TORCHELASTIC_RESTART_COUNT))"
 
 
+def values_of(mode, ranks=None, rendezvous="standalone"):
+    logs = {"mode": mode, "console_ranks": ranks}
+    return {"logs": logs, "rendezvous": {"name": rendezvous}}
+
+
 @pytest.mark.parametrize(("mode", "ranks"), [("tee", None), ("console", [0]), ("files", None)])
 def test_what_is_needed_is_enough_and_less_is_refused(scene, monkeypatch, mode, ranks):
     monkeypatch.setattr("resource.getrlimit", lambda _: (0, 0))
-    (problem,) = check_descriptors({"mode": mode, "console_ranks": ranks}, 8)
+    (problem,) = check_descriptors(values_of(mode, ranks), 8)
     needed = int(problem.what.split()[3])
     shown = "null" if ranks is None else str(ranks)
     words = ["-n", "8", f"logs={mode}", f"logs.console_ranks={shown}", "spec.max_restarts=1"]
@@ -35,4 +40,10 @@ def test_what_is_needed_is_enough_and_less_is_refused(scene, monkeypatch, mode, 
 
 def test_no_limit_is_enough(monkeypatch):
     monkeypatch.setattr("resource.getrlimit", lambda _: (-1, -1))
-    assert not list(check_descriptors({"mode": "tee", "console_ranks": None}, 10**6))
+    assert not list(check_descriptors(values_of("tee"), 10**6))
+
+
+def test_a_store_needs_some(monkeypatch):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (60, 60))
+    assert not list(check_descriptors(values_of("tee"), 8))
+    assert list(check_descriptors(values_of("tee", rendezvous="c10d"), 8))

@@ -33,6 +33,7 @@ from elastic_fsm.rendezvous.handler_registry import (
     rendezvous_handler_registry,
 )
 from elastic_fsm.rendezvous.hash_store import HashStore
+from elastic_fsm.rendezvous.later import make_handler
 from elastic_fsm.rendezvous.options import TAKEN, warn_of_options
 from elastic_fsm.rendezvous.single import SingleNodeHandler
 from elastic_fsm.rundir import RunDir
@@ -352,13 +353,26 @@ def test_the_warning_is_among_the_first_words(words, warned, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["standalone", "single"])
-@pytest.mark.parametrize("key", ["endpoint", "options.join_timeout"])
-def test_a_node_alone_is_not_told_where_to_meet(name, key):
-    (problem,) = refused(f"rendezvous.name={name}", f"rendezvous.{key}=9")
-    assert problem == (
-        f"rendezvous.{key}: rendezvous={name} meets nobody\n"
-        "    choose rendezvous=c10d, or take it out"
-    )
+@pytest.mark.parametrize(
+    ("key", "removal"),
+    [
+        ("endpoint", "rendezvous.endpoint="),
+        ("options.join_timeout", "~rendezvous.options.join_timeout"),
+    ],
+)
+def test_a_node_alone_is_not_told_where_to_meet(name, key, removal):
+    words = [f"rendezvous.name={name}", f"rendezvous.{key}=9"]
+    (problem,) = refused(*words)
+    assert problem.startswith(f"rendezvous.{key}: rendezvous={name} meets nobody\n")
+    assert removal in problem
+    assert refused(*words, removal) == []
+
+
+def test_options_of_null_are_not_handed_over():
+    """Some of torch's handlers take no None, where they have a default."""
+    values = compose([*C10D, "rendezvous.options={read_timeout: null, join_timeout: 9}"]).values
+    config = make_handler(values, "run")._parameters.config
+    assert config == {"join_timeout": 9}
 
 
 # -- a single node -----------------------------------------------------------------------------

@@ -232,6 +232,21 @@ def test_a_signal_exception_that_a_method_raises_by_itself(simple, journal, meth
     assert journal().path[-1][1] == "UNKNOWN"
 
 
+def test_a_signal_may_be_a_number_and_not_every_sigval_is_one(simple):
+    class Odd(Scripted):
+        def _monitor_workers(self, worker_group):
+            raise self.looks.pop()
+
+    odd = LookupError("odd")
+    odd.sigval = "nothing"
+    for error in (SignalException("mine", 15), odd):
+        agent = simple([error], kind=Odd)
+        with pytest.raises(type(error)) as raised:
+            agent.run()
+        assert raised.value is error
+        assert "_shutdown(SIGTERM)" in agent.trace
+
+
 def test_a_handler_of_a_subclass_that_raises(simple):
     """As for a warning that a scheduler sends."""
 
