@@ -25,7 +25,6 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 from packaging.version import Version
 
-from elastic_fsm.config.defaults_failures import defaults_problem
 from elastic_fsm.config.failures import (
     UNFIT,
     WHOLE_LIST,
@@ -106,6 +105,9 @@ class Layers:
         try:
             found = create_defaults_list(repo, primary, choices, False, False)
         except (HydraException, ValueError, AssertionError, RecursionError) as error:
+            # Only a mistake needs it: a start that makes none is quicker.
+            from elastic_fsm.config.defaults_failures import defaults_problem
+
             raise BadInput([defaults_problem(error, repo, primary, choices)]) from None
         values = {id(override) for override in found.config_overrides}
         self.overrides = [pair for pair in self.overrides if id(pair[0]) in values]

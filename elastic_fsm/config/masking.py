@@ -58,7 +58,7 @@ def _is_secret_value(name: str, value: str) -> bool:
 def masks_in(values: Mapping[str, Any]) -> Iterator[str]:
     """Dotted paths of what was hidden when it was saved, and holds nothing else any more."""
     for path, value in leaves(values):
-        if any(_HIDDEN.fullmatch(text) for text in strings(value)):
+        if any(MASK in text and _HIDDEN.fullmatch(text) for text in strings(value)):
             yield ".".join(map(str, path))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import sys
 
 import pytest
@@ -327,6 +328,19 @@ def test_no_room_for_the_run(scene):
     assert run.code == 2
     assert "the run directory cannot be written" in run.err
     assert "Traceback" not in run.err
+
+
+def test_too_few_descriptors(scene):
+    """Where the limit falls later: it says what it lacks, and leaves nothing behind."""
+    words = ["-n", "16", "spec.max_restarts=1", "--", "sh", "-c", AT_GATE + "; exit 3"]
+    run = scene.start(*words)
+    scene.bell.wait(16)
+    run.enters("HEALTHY")
+    resource.prlimit(run.pid, resource.RLIMIT_NOFILE, (30, 30))
+    scene.gate.open()
+    assert run.wait() == 70
+    assert "Traceback" not in run.err
+    assert "Too many open files" in run.report["error"]
 
 
 FILLS = "import itertools\nfor n in itertools.count():\n    print(n, 'x' * 500, flush=True)\n"
